@@ -1,4 +1,4 @@
-"""Samples and what is said of them: percentiles, spread, ratios, and a row of the table. Measures nothing."""
+"""Samples and their statistics: percentiles, spread, ratios, and a row of the table. Measures nothing."""
 
 from __future__ import annotations
 
@@ -128,12 +128,12 @@ def timed(
         note: for the reader.
     """
     verdict: Verdict
-    mine, told, share = Figure.of(ours), f"{peer}: {failed}" if failed else "", None
+    mine, peer_text, share = Figure.of(ours), f"{peer}: {failed}" if failed else "", None
     numbers: dict[str, Any] = {"ours": asdict(mine)}
     if theirs:
         other, share = Figure.of(theirs), ratio(ours, theirs)
         numbers["peer"] = asdict(other)
-        told = f"{peer}: {other}" + (f"; it stopped: {failed}" if failed else "")
+        peer_text = f"{peer}: {other}" + (f"; it stopped: {failed}" if failed else "")
     target, verdict = "", "for information"
     if within is not None:
         target, verdict = f"≤ {seconds(within)}", verdict_of(mine.p50 <= within)
@@ -141,7 +141,7 @@ def timed(
         target, verdict = f"≤ {most:g} × {peer}", "open" if share is None else verdict_of(share <= most)
     return Row(
         key=key, measure=measure, measured=str(mine), target=target, verdict=verdict,
-        peer=told, ratio=share, note=note, numbers=numbers,
+        peer=peer_text, ratio=share, note=note, numbers=numbers,
     )  # fmt: skip
 
 

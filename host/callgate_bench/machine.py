@@ -39,8 +39,8 @@ def describe() -> str:
             for name in ("callgate", "anyio", "pydantic-monty", "langgraph")
             if (version := _version(name))
         ),
-        _said("bwrap", "--version"),
-        _said("docker", "version", "--format", "Docker {{.Server.Version}}"),
+        _output_of("bwrap", "--version"),
+        _output_of("docker", "version", "--format", "Docker {{.Server.Version}}"),
     ]
     return ", ".join(part for part in parts if part)
 
@@ -60,7 +60,7 @@ def _version(name: str) -> str:
         return ""
 
 
-def _said(*command: str) -> str:
+def _output_of(*command: str) -> str:
     """What a program says of itself; empty where it is not there, fails or hangs."""
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()

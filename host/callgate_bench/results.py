@@ -37,8 +37,8 @@ go on. ``cannot``: it has no way to do this, or the input was too long for the m
 
 Confined = Literal["kernel", "container", "language", "none", "host: nothing is executed", ""]
 """What confines a program or plan, by what its authors offer for that. ``kernel``: a process with few rights.
-``container``: one, with whatever holds it. ``language``: an interpreter, or a Python, that knows no more. ``none``:
-nothing, or its authors say that it is no sandbox. ``host: nothing is executed``: it is data, which the host reads.
+``container``: a container of any engine. ``language``: an interpreter, or a Python, that knows no more. ``none``:
+nothing, or its authors say that it is not a sandbox. ``host: nothing is executed``: it is data, which the host reads.
 Empty: unknown, in results that were written before there was this field."""
 
 

@@ -28,7 +28,7 @@ __all__ = ["FULL_RUN", "QUICK_RUN", "TINY_RUN", "Asked", "begin", "run"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Asked:
-    """What is to be measured, and how.
+    """The options of a run.
 
     Attributes:
         kind: for people: ``full run``.
@@ -83,7 +83,7 @@ TINY_RUN = Asked(
 
 
 def begin(asked: Asked) -> Results:
-    """Empty results, with where and when."""
+    """Empty results, with the machine and the time."""
     return Results(
         made=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), sizes=asked.kind, command=asked.command,
         machine=machine.describe(), load=machine.load(), sandbox="", model=_model(asked) if asked.workloads else None,
@@ -102,23 +102,23 @@ def _model(asked: Asked) -> ModelUsed:
     )  # fmt: skip
 
 
-def run(asked: Asked, results: Results, told: Callable[[str], None], saved: Callable[[], None]) -> None:
+def run(asked: Asked, results: Results, on_progress: Callable[[str], None], saved: Callable[[], None]) -> None:
     """Measure.
 
     Args:
         asked: what.
         results: from `begin`; whatever was measured is in it at once, also where this ends with an exception.
-        told: called with what is being done.
+        on_progress: called with what is being done.
         saved: called whenever a workload or a single thing is done.
     """
-    event_loop.run(_run, asked, results, told, saved)
+    event_loop.run(_run, asked, results, on_progress, saved)
 
 
-async def _run(asked: Asked, results: Results, told: Callable[[str], None], saved: Callable[[], None]) -> None:
+async def _run(asked: Asked, results: Results, on_progress: Callable[[str], None], saved: Callable[[], None]) -> None:
     listed = [each for each in MODES if each.name in asked.modes]
     listed += [each for each in PEERS if each.name in asked.peers]
     wanted = [each for each in listed if asked.workloads or each.name in _BESIDE]
-    environments: dict[str, Environment] = {each.name: await ready(each, told=told) for each in wanted}
+    environments: dict[str, Environment] = {each.name: await ready(each, on_progress=on_progress) for each in wanted}
     if asked.workloads:
         async with AsyncExitStack() as stack:
             talk = await stack.enter_async_context(talking(asked.wire, asked.model))
@@ -130,7 +130,7 @@ async def _run(asked: Asked, results: Results, told: Callable[[str], None], save
             results.entries += [seat.entry() for seat in seats]
             try:
                 workloads = [WORKLOADS[name] for name in asked.workloads]
-                await compare(results, workloads, seats, talk, asked.pace, told, saved)
+                await compare(results, workloads, seats, talk, asked.pace, on_progress, saved)
             finally:
                 results.entries[:] = [seat.entry() for seat in seats]
                 results.sandbox = "; ".join(dict.fromkeys(seat.sandbox for seat in seats if seat.sandbox))
@@ -144,7 +144,7 @@ async def _run(asked: Asked, results: Results, told: Callable[[str], None], save
         machine.note(results.yardstick.seconds)
         packages = {name: each.packages for name, each in environments.items()}
         sandbox = await measures.run(
-            asked.sizes, asked.measures, told, found_rows, calls=asked.calls, packages=packages
+            asked.sizes, asked.measures, on_progress, found_rows, calls=asked.calls, packages=packages
         )  # fmt: skip
         results.sandbox = results.sandbox or sandbox
     results.load_after = machine.load()

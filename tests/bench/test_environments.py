@@ -73,7 +73,7 @@ async def test_a_second_start_takes_what_the_first_made(made: Environment, wheel
     told: list[str] = []
     (home,) = homes(folder)
     before = home.stat()
-    assert await ready(peer(wheel), folder=folder, told=told.append) == made
+    assert await ready(peer(wheel), folder=folder, on_progress=told.append) == made
     assert told == []
     assert (made.packages, home.stat().st_ino) == (str(home), before.st_ino)
 
@@ -90,7 +90,7 @@ async def test_of_two_harnesses_at_the_same_time_the_first_wins(wheel: str, tmp_
     both: list[Environment] = []
 
     async def start() -> None:
-        both.append(await ready(peer(wheel), folder=tmp_path, told=told.append))
+        both.append(await ready(peer(wheel), folder=tmp_path, on_progress=told.append))
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(start)

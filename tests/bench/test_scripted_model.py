@@ -151,7 +151,7 @@ async def test_what_is_too_long_is_refused_with_the_number(wire: Wire) -> None:
     ("workload", "words"),
     [
         ("fails", FAILED + "not what was expected: so it is"),
-        ("breaks", FAILED + "a result that is no JSON: so it is"),
+        ("breaks", FAILED + "a result that is not JSON: so it is"),
         ("invents", FAILED + "AssertionError: the script calls get_wether, which is not among"),
         ("stalls", FAILED + "it neither calls a tool nor answers"),
         ("uncalled", "too much"),

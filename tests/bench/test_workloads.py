@@ -283,7 +283,7 @@ def test_what_a_peers_process_imports_needs_none_of_callgates_dependencies() -> 
 
 
 def test_what_came_back_in_another_form_is_told() -> None:
-    with pytest.raises(ScriptFailed, match="a result that is no JSON: busy"):
+    with pytest.raises(ScriptFailed, match="a result that is not JSON: busy"):
         read("busy")
     with pytest.raises(ScriptFailed, match="no answer came back: Value: 3"):
         marked("Value: 3")
@@ -306,5 +306,5 @@ async def test_calls_that_fail_for_good_end_the_script() -> None:
 
     calls = WORKLOADS["enrich"].calls
     assert calls is not None
-    with pytest.raises(ScriptFailed, match="a result that is no JSON: 503 busy"):
+    with pytest.raises(ScriptFailed, match="a result that is not JSON: 503 busy"):
         await play(calls, busy)

@@ -154,7 +154,7 @@ async def test_an_id_that_is_none_is_refused_and_not_taken_for_a_notification(se
                 body = f'{{"jsonrpc": "2.0", "id": {id}, "method": "{method}"}}'.encode()
                 for answer in (await client.post(body, session), await client.post(body)):
                     assert answer.status_code == 400, (method, answer.status_code, answer.text)
-                    assert "no JSON-RPC message" in json.loads(answer.text)["error"]["message"]
+                    assert "not a JSON-RPC message" in json.loads(answer.text)["error"]["message"]
             assert (await client.post(f'{{"id": {id}, "method": "ping"}}'.encode(), session)).status_code == 400
             assert await client.ping(session) == 200
 

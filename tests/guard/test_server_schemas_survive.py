@@ -175,7 +175,7 @@ async def test_the_keyword_that_is_wrong_goes_or_is_translated_and_the_rest_stay
             for number, name in list(enumerate(names))[start : start + 15]:
                 _, expected, told = WRONG[name]
                 assert served.registry.get(f"s_t{number}").input_schema == expected, name
-                assert f"the tool 't{number}': the input schema is no valid JSON Schema: " in warnings, name
+                assert f"the tool 't{number}': the input schema is not a valid JSON Schema: " in warnings, name
                 assert told in warnings, name
 
 
@@ -221,7 +221,7 @@ async def test_an_output_schema_keeps_what_is_right(tmp_path: Path) -> None:
             "properties": {"n": {"type": "number"}, "s": {"type": "string"}},
         }
         (warning,) = served.status("s").warnings
-        assert "the tool 't': the output schema is no valid JSON Schema: in n: 'type' 'float' is read as" in warning
+        assert "the tool 't': the output schema is not a valid JSON Schema: in n: 'type' 'float' is read as" in warning
 
 
 @pytest.mark.slow
@@ -284,7 +284,7 @@ def test_the_doctor_says_which_keyword_was_wrong(tmp_path: Path) -> None:
     server = listing(tmp_path, [{"name": "t", "inputSchema": beside(n={"type": "float"})}])
     file = tmp_path / "servers.json"
     file.write_text(json.dumps({"mcpServers": {"s": server}}))
-    told = "the tool 't': the input schema is no valid JSON Schema: in n: 'type' 'float' is read as 'number'"
+    told = "the tool 't': the input schema is not a valid JSON Schema: in n: 'type' 'float' is read as 'number'"
     assert told in " ".join(doctor(file).split())
     data = json.loads(doctor(file, "--json"))
     assert data["servers"] == [{"name": "s", "state": "running", "tools": 1, "error": None, "warnings": [told]}]

@@ -1,16 +1,16 @@
-"""Which MCP servers there are: the JSON that Claude Desktop, Cursor and VS Code keep, read and checked.
+"""The configuration of MCP servers: the JSON of Claude Desktop, Cursor and VS Code, read and checked.
 
 1. ``{"mcpServers": {NAME: {...}}}``, or VS Code's ``{"servers": {...}}``, alone or under ``"mcp"``. Comments and
-   trailing commas are read over, as the editors do.
-2. What is wrong with the file as a whole is raised. What is wrong with one server is that server's `fault`, in one
-   line; the others work.
+   trailing commas are skipped, as the editors do.
+2. A fault of the file as a whole is raised. A fault of one server is that server's `fault`, in one line; the other
+   servers work.
 3. Unknown keys are a note, not a fault: every client has some of its own.
-4. ``${VAR}`` and ``${env:VAR}`` are the host's environment variable; ``${VAR:-default}`` is the default where the
-   variable is unset or empty. ``${userHome}``, ``${workspaceFolder}``, ``${pathSeparator}`` and ``${/}`` are what
-   editors make of them. A variable that is not set is a fault that names it: an empty token would fail later, and less
-   clearly. What was inserted is not looked at again.
+4. ``${VAR}`` and ``${env:VAR}`` are the host's environment variable; ``${VAR:-default}`` is the default if the variable
+   is unset or empty. ``${userHome}``, ``${workspaceFolder}``, ``${pathSeparator}`` and ``${/}`` mean the same as in the
+   editors. A variable that is not set is a fault that names the variable: an empty token would fail later, and less
+   clearly. Variables in inserted values are not replaced.
 
-Knows what was written; starts nothing.
+Knows the configuration; starts nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import itertools
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -54,54 +53,84 @@ _TRANSPORTS: dict[str, Transport] = {
     "streamablehttp": "http",
     "remote": "http",
 }
-"""What other clients call a transport."""
+"""Other clients' names of the transports."""
 _FILLED = ("command", "args", "env", "cwd", "envFile", "url", "serverUrl", "headers")
 """Keys whose texts may hold variables."""
 _KEYS = (*_FILLED, "disabled", "enabled", "timeout", "transport", "type")
 _WORDLESS = frozenset({"description", "name", "displayName", "icon", "version", "gallery", "$comment"})
-"""Keys that change nothing here, and are not worth a note."""
+"""Keys that mean nothing to callgate and are not worth a note."""
 _MILLISECONDS_FROM = 1000
 """Clients disagree about the unit of ``timeout``: nobody waits 1,000 s for a call, and nobody sets 999 ms."""
 _REFERENCE = re.compile(r"\$\{([^${}]*)\}")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ServerConfig:
-    """One server, as written, with its variables filled in."""
+def _http_url(text: str) -> str:
+    try:
+        parts = urlsplit(text)
+        sound = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # the text of this error may hold a part of a password
+        sound = False
+    if not sound:
+        raise ValueError("it must be a URL that begins with http:// or https:// and a host")
+    return text
+
+
+def _transport(named: object) -> object:
+    return _TRANSPORTS.get(named.lower(), named.lower()) if isinstance(named, str) else named
+
+
+class ServerConfig(BaseModel):
+    """One server of the configuration, with its variables replaced."""
+
+    model_config = ConfigDict(
+        frozen=True, coerce_numbers_to_str=True, hide_input_in_errors=True, arbitrary_types_allowed=True
+    )
 
     name: str
-    transport: Transport = "stdio"
-    command: str = ""
+    transport: Annotated[Transport, BeforeValidator(_transport)] = Field(
+        default="stdio", validation_alias=AliasChoices("type", "transport")
+    )
+    command: Annotated[str, Field(min_length=1)] = ""
     """The program, for `stdio`."""
-    args: tuple[str, ...] = field(default=(), repr=False)
-    env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Beside the few variables that every server gets."""
+    args: tuple[str, ...] = Field(default=(), repr=False)
+    env: dict[str, str] = Field(default={}, repr=False)
+    """Variables for the process, besides the few that every server gets."""
+    env_file: str | None = Field(default=None, alias="envFile")
     cwd: str | None = None
-    url: str = field(default="", repr=False)
+    url: Annotated[str, StringConstraints(strip_whitespace=True), AfterValidator(_http_url)] = Field(
+        default="", validation_alias=AliasChoices("url", "serverUrl"), repr=False
+    )
     """The endpoint, for `http` and `sse`."""
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    timeout_seconds: float | None = None
+    headers: dict[
+        Annotated[str, StringConstraints(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")],
+        Annotated[str, StringConstraints(strip_whitespace=True, pattern=r"^[ -~]*$")],
+    ] = Field(default={}, repr=False)
+    """A value that HTTP cannot carry would fail late, with an error that quotes the value."""
+    timeout_seconds: Annotated[float, Field(gt=0, lt=10**9, strict=True)] | None = Field(
+        default=None, validation_alias="timeout"
+    )
     """How long one call may take. None: the run's own limits."""
-    disabled: bool = False
+    disabled: bool = Field(default=False, strict=True)
+    enabled: bool = Field(default=True, strict=True)
     fault: str | None = None
-    """Why it cannot be started as it is written, and what to write instead; None when it can."""
+    """Why the server cannot be started as it is written, and what to write instead; None if it can."""
     notes: tuple[str, ...] = ()
-    """What was read over."""
-    secrets: Secrets = field(default_factory=Secrets, repr=False, compare=False)
-    """What must not be seen of it."""
+    """Keys that were skipped, and other remarks."""
+    secrets: Secrets = Field(default_factory=Secrets, repr=False)
+    """The values that must not be shown."""
 
 
 def read_config(
     source: str | os.PathLike[str] | Mapping[str, Any], environment: Mapping[str, str] | None = None
 ) -> tuple[ServerConfig, ...]:
-    """The servers of a configuration, in the order in which they are written.
+    """The servers of a configuration, in their order.
 
     Args:
-        source: a path, or what is in it, as a dict.
-        environment: where variables are looked up; None for the host's own.
+        source: the path of a JSON file, or its content as a dict.
+        environment: the values of variables; None for the host's own environment.
 
     Raises:
-        ConfigurationError: the file cannot be read, or is no such configuration.
+        ConfigurationError: the file cannot be read, or does not hold such a configuration.
     """
     variables = os.environ if environment is None else environment
     if isinstance(source, Mapping):
@@ -116,47 +145,6 @@ def read_config(
     return tuple(_server(name, given, folder, variables) for name, given in servers.items())
 
 
-def _http_url(text: str) -> str:
-    try:
-        parts = urlsplit(text)
-        sound = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:  # whose text may hold a part of a password
-        sound = False
-    if not sound:
-        raise ValueError("it must be a URL that begins with http:// or https:// and a host")
-    return text
-
-
-def _transport(named: object) -> object:
-    return _TRANSPORTS.get(named.lower(), named.lower()) if isinstance(named, str) else named
-
-
-class _Written(BaseModel):
-    """One server as written, with its variables filled in."""
-
-    model_config = ConfigDict(coerce_numbers_to_str=True, hide_input_in_errors=True)
-
-    transport: Annotated[Transport | None, BeforeValidator(_transport)] = Field(
-        None, validation_alias=AliasChoices("type", "transport")
-    )
-    command: Annotated[str, Field(min_length=1)] | None = None
-    args: tuple[str, ...] = ()
-    env: dict[str, str] = {}
-    env_file: str | None = Field(None, alias="envFile")
-    cwd: str | None = None
-    url: Annotated[str, StringConstraints(strip_whitespace=True), AfterValidator(_http_url)] | None = Field(
-        None, validation_alias=AliasChoices("url", "serverUrl")
-    )
-    headers: dict[
-        Annotated[str, StringConstraints(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")],
-        Annotated[str, StringConstraints(strip_whitespace=True, pattern=r"^[ -~]*$")],
-    ] = {}
-    """What HTTP cannot carry would fail late, with an error that quotes the value."""
-    timeout: Annotated[float, Field(gt=0, lt=10**9, strict=True)] | None = None
-    disabled: bool = Field(False, strict=True)
-    enabled: bool = Field(True, strict=True)
-
-
 def _server(name: str, given: object, folder: Path, environment: Mapping[str, str]) -> ServerConfig:
     secrets = Secrets()
     if not isinstance(given, Mapping):
@@ -167,48 +155,47 @@ def _server(name: str, given: object, folder: Path, environment: Mapping[str, st
         for key in given
         if key not in _KEYS and key not in _WORDLESS
     ]
-    fields: dict[str, Any]
+    config = ServerConfig(name=name, notes=tuple(notes), secrets=secrets)
     try:
-        if given.get("disabled") is True or given.get("enabled") is False:  # its variables may well be unset
-            fields = {"disabled": True}
-        else:
-            known = {key: given[key] for key in _KEYS if given.get(key) is not None}
-            filled = {key: _filled(known[key], environment, folder, secrets) for key in _FILLED if key in known}
-            written = _Written.model_validate({**known, **filled})
-            fields = _checked(written, folder, secrets)
-            if written.timeout is not None and written.timeout >= _MILLISECONDS_FROM:
-                notes.append(f"'timeout' {written.timeout:g} is taken for milliseconds")
-                fields["timeout_seconds"] = written.timeout / 1000
+        if given.get("disabled") is True or given.get("enabled") is False:  # its variables may be unset
+            return config.model_copy(update={"disabled": True})
+        known = {key: given[key] for key in _KEYS if given.get(key) is not None}
+        filled = {key: _filled(known[key], environment, folder, secrets) for key in _FILLED if key in known}
+        written = ServerConfig.model_validate({"name": name, **known, **filled})
+        if (timeout := written.timeout_seconds) is not None and timeout >= _MILLISECONDS_FROM:
+            notes.append(f"'timeout' {timeout:g} is taken for milliseconds")
+            timeout /= 1000
+        checked = {**_checked(written, folder, secrets), "timeout_seconds": timeout}
+        return written.model_copy(update={**checked, "notes": tuple(notes), "secrets": secrets})
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ": ".join(repr(each) for each in first["loc"] if each != "[key]")
-        fields = {"fault": secrets.hide(f"{place}: {first['msg'].removeprefix('Value error, ')}")}
-    except (ValueError, RuntimeError) as error:  # of a user without a home folder, and of lists without end
-        fields = {"fault": secrets.hide(str(error))}
-    return ServerConfig(name=name, notes=tuple(notes), secrets=secrets, **fields)
+        fault = f"{place}: {first['msg'].removeprefix('Value error, ')}"
+    except (ValueError, RuntimeError) as error:  # RuntimeError: the user has no home folder
+        fault = str(error)
+    return config.model_copy(update={"fault": secrets.hide(fault)})
 
 
-def _checked(written: _Written, folder: Path, secrets: Secrets) -> dict[str, Any]:
-    """The fields of a configuration that can be started. Raises `ValueError` for one that cannot."""
+def _checked(written: ServerConfig, folder: Path, secrets: Secrets) -> dict[str, Any]:
+    """Values for the fields of a server that can be started. Raises `ValueError` for a server that cannot."""
     transport = written.transport
-    if transport is None:
-        if written.command is None and written.url is None:
+    if "transport" not in written.model_fields_set:
+        if not written.command and not written.url:
             raise ValueError("it needs 'command' (a program to start) or 'url' (an endpoint)")
-        if written.command is not None and written.url is not None:
+        if written.command and written.url:
             raise ValueError("it has both 'command' and 'url'; keep one, or say which with 'type'")
-        transport = "stdio" if written.url is None else "http"
-    fields: dict[str, Any] = {"transport": transport, "timeout_seconds": written.timeout}
+        transport = "http" if written.url else "stdio"
     for name, value in (*written.headers.items(), *written.env.items()):
         secrets.add_named(name, value)
     if transport != "stdio":
-        if written.url is None:
+        if not written.url:
             raise ValueError(f"it is of type {transport!r} and needs 'url'")
         secrets.add_url(urlsplit(written.url))
-        return {**fields, "url": written.url, "headers": written.headers}
-    if written.command is None:
+        return {"transport": transport}
+    if not written.command:
         raise ValueError("it is of type 'stdio' and needs 'command', the program to start")
-    told = [each for each in itertools.pairwise(written.args) if each[0].startswith("-")]
-    for flag, value in (*told, *(text.partition("=")[::2] for text in written.args)):
+    options = [each for each in itertools.pairwise(written.args) if each[0].startswith("-")]
+    for flag, value in (*options, *(text.partition("=")[::2] for text in written.args)):
         if sounds_secret(flag):
             secrets.add(value)
     cwd = None if written.cwd is None else str(folder / Path(written.cwd).expanduser())
@@ -217,7 +204,7 @@ def _checked(written: _Written, folder: Path, secrets: Secrets) -> dict[str, Any
     env = written.env
     if written.env_file is not None:
         env = _env_file(folder / Path(written.env_file).expanduser(), secrets) | env
-    return {**fields, "command": written.command, "args": written.args, "env": env, "cwd": cwd}
+    return {"cwd": cwd, "env": env}
 
 
 def _env_file(path: Path, secrets: Secrets) -> dict[str, str]:
@@ -226,7 +213,7 @@ def _env_file(path: Path, secrets: Secrets) -> dict[str, str]:
             found = list(parse_stream(lines))
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(
-            f"'envFile' {str(path)!r} cannot be read: {getattr(error, 'strerror', 'it is no text')}"
+            f"'envFile' {str(path)!r} cannot be read: {getattr(error, 'strerror', 'it is not UTF-8 text')}"
         ) from None
     kept = {each.key: each.value for each in found if each.key is not None and each.value is not None}
     for name, value in kept.items():
@@ -237,7 +224,7 @@ def _env_file(path: Path, secrets: Secrets) -> dict[str, str]:
 
 
 def _filled(value: Any, environment: Mapping[str, str], folder: Path, secrets: Secrets) -> Any:
-    """`value` with the variables in its texts replaced. Raises `ValueError` where one is not set."""
+    """`value` with the variables in its texts replaced. Raises `ValueError` for a variable that is not set."""
     if isinstance(value, list):
         return [_filled(each, environment, folder, secrets) for each in value]
     if isinstance(value, Mapping):
@@ -276,11 +263,7 @@ def _read(path: Path) -> Mapping[str, Any]:
         read = strict_json(_without_comments(path.read_text(encoding="utf-8-sig")))
     except OSError as error:
         raise ConfigurationError(f"the MCP configuration {path} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise ConfigurationError(f"{path} is not UTF-8 text") from None
-    except RecursionError:
-        raise ConfigurationError(f"{path} is not JSON: it is nested too deeply") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"{path} is not JSON: {error}") from None
     if not isinstance(read, dict):
         raise ConfigurationError(f'{path} must hold an object like {{"mcpServers": {{...}}}}, not {_kind(read)}')

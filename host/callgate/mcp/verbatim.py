@@ -1,12 +1,12 @@
-"""What an imported server said, word for word, for a client to whom its tools are passed through: a tool's title and
-hints, and the blocks of an answer. Programs, plans and models elsewhere do not see it.
+"""Tools and answers of an imported server, word for word, for a client that sees its tools passed through: a tool's
+title and hints, and the blocks of an answer. Programs, plans and other models do not see them.
 
-The client's room writes it, the server's room reads it. Calls nothing.
+`client` writes these values and `server` reads them. Calls nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,30 +15,29 @@ from mcp_types import CallToolResult
 
 from callgate.tools import Tool
 
-__all__ = ["HINTS", "Heard", "ImportedTool", "Sent", "flags_of", "heard"]
+__all__ = ["HINTS", "ImportedTool", "Sent", "flags_of", "on_answer"]
 
 HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ImportedTool(Tool):
-    """A server's tool, with what it said for people."""
+    """A server's tool, with the server's words for people."""
 
     title: str | None = None
-    """Its name for people."""
+    """The tool's name for people."""
     annotations: Mapping[str, Any] = field(default_factory=dict)
-    """MCP's annotations: those of `HINTS` that the server gave, and ``title``."""
+    """MCP's annotations: the `HINTS` that the server gave, and ``title``."""
 
     @property
     def keeps_its_hints(self) -> bool:
-        """Whether `read_only`, `idempotent` and `destructive` are as the server said, and not as the operator did."""
-        said = flags_of(self.annotations)
-        return said == {name: getattr(self, name) for name in said}
+        """Whether the operator left `read_only`, `idempotent` and `destructive` as the server gave them."""
+        flags = flags_of(self.annotations)
+        return flags == {name: getattr(self, name) for name in flags}
 
 
 def flags_of(annotations: Mapping[str, Any]) -> dict[str, bool]:
-    """A tool's options by MCP's annotations, and by MCP's defaults: what does not say that it is harmless may
-    destroy."""
+    """A tool's options by MCP's annotations and defaults: a tool that does not say that it is harmless may destroy."""
     read_only = annotations.get("readOnlyHint") is True
     return {
         "read_only": read_only,
@@ -53,15 +52,8 @@ class Sent:
 
     result: CallToolResult
     value: Any
-    """What was made of it, for programs."""
+    """The value that programs get."""
 
 
-@dataclass(slots=True)
-class Heard:
-    """The newest answer while a tool is called directly: retries and fallbacks may bring several."""
-
-    sent: Sent | None = None
-
-
-heard: ContextVar[Heard | None] = ContextVar("heard", default=None)
-"""Set where somebody wants to know."""
+on_answer: ContextVar[Callable[[Sent], None] | None] = ContextVar("on_answer", default=None)
+"""Called with each answer while a tool is passed through. Retries and fallbacks may bring several; the last counts."""

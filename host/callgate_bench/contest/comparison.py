@@ -1,4 +1,4 @@
-"""Workloads through contestants: who does what, how often, in which order. Knows neither HTTP nor any contestant.
+"""Runs workloads through contestants, in rounds and in turn. Knows neither HTTP nor any contestant.
 
 Each contestant first does a workload once without any wait: that warms it up, and shows whether its answer is right.
 Then all take turns, round by round, so that what disturbs one disturbs its neighbours; the
@@ -30,7 +30,7 @@ _LONGEST = 600
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pace:
-    """How often.
+    """How often workloads are run.
 
     Attributes:
         rounds: of each cell, at most.
@@ -51,7 +51,7 @@ async def compare(
     seats: Sequence[Seat],
     talk: Talk,
     pace: Pace,
-    told: Callable[[str], None],
+    on_progress: Callable[[str], None],
     saved: Callable[[], None],
 ) -> None:
     """Fill in `results.tasks` and `results.cells`, as they come.
@@ -62,7 +62,7 @@ async def compare(
         seats: who takes part; those that failed already get no cells.
         talk: the conversation with the model.
         pace: how often.
-        told: called with what is being done.
+        on_progress: called with what is being done.
         saved: called after each workload.
     """
     for workload in workloads:
@@ -70,21 +70,21 @@ async def compare(
         taking = [_Try(workload, seat, talk, pace) for seat in seats if not seat.failure]
         results.cells += [each.cell for each in taking]
         for each in taking:
-            told(f"{workload.name}: {each.seat.listed.name}")
+            on_progress(f"{workload.name}: {each.seat.listed.name}")
             await each.rehearse()
         for number in range(pace.rounds):
             going = [each for each in taking if each.goes_on]
             if not going:
                 break
             for each in going:
-                told(f"{workload.name}: {each.seat.listed.name}, round {number + 1} of {pace.rounds}")
+                on_progress(f"{workload.name}: {each.seat.listed.name}, round {number + 1} of {pace.rounds}")
                 await each.once_more()
             await anyio.to_thread.run_sync(machine.note, results.yardstick.seconds)
         saved()
 
 
 class _Try:
-    """A workload and a contestant, while it is measured."""
+    """A workload and a contestant during the measurement."""
 
     def __init__(self, workload: Workload, seat: Seat, talk: Talk, pace: Pace) -> None:
         self.seat = seat
@@ -95,13 +95,13 @@ class _Try:
 
     @property
     def goes_on(self) -> bool:
-        """Whether there is to be another round."""
+        """Whether another round follows."""
         rounds = len(self.cell.rounds)
         in_time = not rounds or self._spent * (rounds + 1) / rounds <= self._pace.cell_seconds
         return self.cell.outcome in ("right", "not measured") and in_time
 
     async def rehearse(self) -> None:
-        """Make it ready, and have it do the workload without waits."""
+        """Prepare the contestant, and run the workload once without waits."""
         mode, scripted = self.seat.listed.mode, self._pace.scripted
         no_plan = mode == "plan" and self._workload.plans is None
         if no_plan or (mode == "direct" and self._workload.calls is None and scripted):  # a real model may try
@@ -117,7 +117,7 @@ class _Try:
                 await self.seat.ask("pace", paced=self._pace.paced)
 
     async def once_more(self) -> None:
-        """Another round."""
+        """Run one round."""
         with self._failing():
             done = await self._round(waits=True)
             if done is not None:
@@ -140,7 +140,7 @@ class _Try:
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
-        """What the contestant raises is the cell's outcome."""
+        """Record an exception of the contestant as the cell's outcome."""
         try:
             yield
         except CannotDo as reason:

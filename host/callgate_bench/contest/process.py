@@ -42,7 +42,7 @@ __all__ = ["Environment", "PeerFailed", "PeerProcess", "cache_folder", "plain", 
 _LONGEST_ANSWER = 1 << 26
 _CLOSING_SECONDS = 15.0
 _SECRETS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY")
-"""What only the harness needs: the keys of a real model."""
+"""Variables that only the harness needs: the keys of a real model."""
 _SOURCE = str(Path(callgate_bench.__file__).parents[1])
 """What makes this package importable in an environment of a peer."""
 NOT_FOR_ENVIRONMENTS = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PIP_USER", "PIP_TARGET", "PIP_PREFIX")
@@ -50,18 +50,18 @@ NOT_FOR_ENVIRONMENTS = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PIP_USER",
 
 
 def without(names: Collection[str]) -> dict[str, str]:
-    """The environment's variables but for these."""
+    """The environment's variables, without these."""
     return {name: value for name, value in os.environ.items() if name not in names}
 
 
 def plain(text: str, longest: int) -> str:
-    """What somebody else wrote, in one line, so long at most, without characters that a terminal would act on."""
+    """Foreign text in one line, cut, without characters that a terminal would act on."""
     line = " ".join(text[: 4 * longest].split())
     return cut("".join(each if each.isprintable() else "?" for each in line), longest)
 
 
 class PeerFailed(Exception):
-    """A peer could not do what it was asked; the text says why, for the table."""
+    """A peer failed; the text says why, for the table."""
 
 
 class PeerProcess:
@@ -101,12 +101,12 @@ class PeerProcess:
 
     @property
     def pid(self) -> int | None:
-        """Of its process; None where there is none."""
+        """The process's id; None if there is no process."""
         return None if self._process is None else self._process.pid
 
     @property
     def ended(self) -> bool:
-        """It is there no more, or fails whatever it is asked."""
+        """Whether the process is gone, or fails every question."""
         return bool(self.broken) or (self._process is not None and self._process.returncode is not None)
 
     async def __aenter__(self) -> Self:
@@ -118,7 +118,7 @@ class PeerProcess:
         await self._end()
 
     async def begin(self) -> None:
-        """Begin now: who counts guests among the children of this process has to know it first."""
+        """Start the process now, so that it is known before guests are counted among the children of this process."""
         self._complaints, self._killed = tempfile.TemporaryFile(), False  # noqa: SIM115 (for as long as the process lives)
         try:
             self._process = await anyio.open_process(
@@ -148,9 +148,9 @@ class PeerProcess:
         self._process, self.broken = None, ""
 
     def _kill(self, process: anyio.abc.Process) -> None:
-        """The process, and what it started: it leads a session of its own.
+        """Kill the process and everything that it started: it leads a session of its own.
 
-        Not by `process.kill`: that looks whether it has ended, and so takes the status from whoever waits for it.
+        Not by `process.kill`, which polls the process and so takes the exit status from the task that waits for it.
         """
         if not self._killed:  # later, the number may be another's
             self._killed = True
@@ -158,7 +158,7 @@ class PeerProcess:
                 os.killpg(process.pid, signal.SIGKILL)
 
     async def ask(self, what: str, **details: Any) -> dict[str, Any]:
-        """Have it do `what`, a function of its contestant; returns what that returns.
+        """Call the function `what` of the contestant; returns its result.
 
         Raises:
             PeerFailed: it ended, raised, or took too long.
@@ -182,7 +182,7 @@ class PeerProcess:
         except anyio.DelimiterNotFound:
             self.broken = f"an answer of more than {_LONGEST_ANSWER >> 20} MB"
         except (ValueError, RecursionError):
-            self.broken = f"what it said is no answer{self._last_words()}"
+            self.broken = f"its output is not an answer{self._last_words()}"
         except (OSError, anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError):
             self._kill(process)
             with anyio.move_on_after(_CLOSING_SECONDS):
@@ -196,7 +196,7 @@ class PeerProcess:
         raise PeerFailed(self.broken)
 
     def _last_words(self) -> str:
-        """The last line that it wrote to stderr, for the reason."""
+        """The last line of stderr, for the reason."""
         size = self._complaints.seek(0, os.SEEK_END)
         self._complaints.seek(max(0, size - 4096))
         lines = self._complaints.read().decode(errors="replace").strip().splitlines()
@@ -231,7 +231,7 @@ async def ready(
     *,
     folder: Path | None = None,
     making_seconds: float = _MAKING_SECONDS,
-    told: Callable[[str], None] = lambda _: None,
+    on_progress: Callable[[str], None] = lambda _: None,
 ) -> Environment:
     """The environment of a contestant, made if it is not there. Raises nothing: what went wrong is its `failure`.
 
@@ -239,7 +239,7 @@ async def ready(
         listed: whose.
         folder: where environments are kept; `cache_folder` by default.
         making_seconds: how long making it may take.
-        told: called with what is being done, where that takes long.
+        on_progress: called with what is being done, where that takes long.
     """
     if listed.cannot:
         return Environment(failure=listed.cannot)
@@ -259,7 +259,7 @@ async def ready(
     home = (cache_folder() if folder is None else folder) / name
     try:
         if not home.exists():
-            told(f"making an environment for {listed.name}")
+            on_progress(f"making an environment for {listed.name}")
             with anyio.fail_after(making_seconds):
                 await _make(home, listed)
     except TimeoutError:
@@ -270,7 +270,7 @@ async def ready(
 
 
 async def _make(home: Path, listed: Listed) -> None:
-    """Raises `RuntimeError` where pip fails."""
+    """Raises `RuntimeError` if pip fails."""
     home.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=home.parent, prefix=f"{home.name}.") as unfinished:
         new = Path(unfinished, "packages")

@@ -1,4 +1,4 @@
-"""The harness's side of a contestant: its process, what it shows and answers, and what its row says of it."""
+"""The harness's side of a contestant: its process, its definitions and answers, and its row in the table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from callgate_bench.workloads.workload import Call
 __all__ = ["Seat"]
 
 _LONGEST = 500
-"""Characters of what a contestant says of itself."""
+"""Characters of a contestant's own words."""
 
 
 class _Definition(TypedDict):
@@ -55,7 +55,7 @@ class Seat(PeerProcess):
         self._own_words = True
 
     async def ask(self, what: str, **details: Any) -> dict[str, Any]:
-        """Have its process do something; one that has died is begun again to `open` a workload.
+        """Ask the process; a process that has died is started again to `open` a workload.
 
         Raises:
             CannotDo: it has no way to do this.
@@ -67,7 +67,7 @@ class Seat(PeerProcess):
         return answer
 
     async def open(self, workload: str, paced: float = 1.0, *, scripted: bool = True) -> Opened:
-        """Make it ready for a workload; the arguments are those of `Contestant.open`. Raises as `ask` does."""
+        """Prepare the contestant for a workload; the arguments are those of `Contestant.open`. Raises as `ask` does."""
         answer = await self.ask("open", workload=workload, paced=paced, scripted=scripted)
         try:
             opened = _OPENED.validate_python(answer)
@@ -76,9 +76,9 @@ class Seat(PeerProcess):
             raise PeerFailed(cut(f"what it opened with is nothing for a model: {error}", _LONGEST)) from None
         self._own_words = opened.own_words
         if not self.version:
-            told = await self.ask("version")
-            self.version = plain(str(told.get("version", "")), _LONGEST)
-            self.sandbox = plain(str(told.get("sandbox", "")), _LONGEST)
+            answer = await self.ask("version")
+            self.version = plain(str(answer.get("version", "")), _LONGEST)
+            self.sandbox = plain(str(answer.get("sandbox", "")), _LONGEST)
         if not opened.tools:  # without a sandbox, callgate's words would say that programs have to be graphs
             tools = [tool(read_only=True)(each) for each in WORKLOADS[workload].tools]
             runtime = Runtime(tools, sandbox="jail" if opened.form == "program" else None)
@@ -86,15 +86,15 @@ class Seat(PeerProcess):
         return opened
 
     async def act(self, calls: Sequence[Call]) -> Turn:
-        """Have it do what the model called. Raises as `ask` does."""
+        """Have the contestant make the model's calls. Raises as `ask` does."""
         answer = await self.ask("turn", calls=[asdict(each) for each in calls])
         try:
             return _TURN.validate_python(answer)
         except pydantic.ValidationError as error:
-            raise PeerFailed(cut(f"what it answered is no result of a turn: {error}", _LONGEST)) from None
+            raise PeerFailed(cut(f"its answer is not a result of a turn: {error}", _LONGEST)) from None
 
     def entry(self) -> Entry:
-        """What the results say of it."""
+        """The contestant's entry in the results."""
         return Entry(
             name=self.listed.name, title=self.listed.title, mode=self.listed.mode, ours=self.listed in MODES,
             about=self.listed.about, version=self.version, failure=self.failure, confined=self.listed.confined,

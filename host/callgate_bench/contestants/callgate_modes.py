@@ -71,7 +71,7 @@ class Mode(Contestant):
         turn = Turn(texts=[each.text for each in answers])
         for result in (each.result for each in answers if isinstance(each.result, CodeResult)):
             if self.scripted and result.error is not None and result.error.kind == "NotAGraph":
-                raise CannotDo(f"the program is no graph of calls: {result.error.message}")
+                raise CannotDo(f"the program is not a graph of calls: {result.error.message}")
         return turn
 
     async def version(self) -> dict[str, Any]:

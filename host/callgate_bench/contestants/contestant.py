@@ -80,7 +80,7 @@ class Turn:
 
 
 class ToolClock:
-    """How long, and how many, tools were at work in one turn; told when one begins or ends.
+    """Measures how long tools were at work in one turn, and how many at the same time.
 
     Attributes:
         seconds: in which one at least was at work.
@@ -110,9 +110,9 @@ class Contestant:
     raise `CannotDo`, which is answered as ``{"cannot": reason}``.
 
     Attributes:
-        packages: the peer's package first; the versions of all are told.
+        packages: the peer's package first; the results name the versions of all.
         scripted: a script plays the model. What the script wrote and the contestant does not support, it cannot do; a
-            real model is told so instead, and may write something else.
+            real model receives an error instead, and may write something else.
         workload: the one that is open.
         tools: the workload's tools; their calls are timed.
     """

@@ -30,7 +30,7 @@ from callgate_bench.serving import serve
 from callgate_bench.singles.shapes import chain, layers, longest
 from callgate_bench.workloads.workload import Function
 
-os.environ["LANGSMITH_TRACING"] = "false"  # nobody is told
+os.environ["LANGSMITH_TRACING"] = "false"  # no traces are sent
 
 __all__ = ["LangGraph", "needed", "resolved"]
 

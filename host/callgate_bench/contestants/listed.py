@@ -84,7 +84,7 @@ PEERS: tuple[Listed, ...] = (
         name="smolagents", title="smolagents CodeAgent", mode="code", confined="none", module="smolagents_agent",
         requirements=("smolagents>=1.26",),
         about="smolagents' default executor walks the program's tree in the agent's own process, one tool call at a "
-        "time; it is no sandbox, as smolagents says itself",
+        "time; it is not a sandbox, as smolagents says itself",
     ),
     Listed(
         name="langgraph", title="LangGraph", mode="plan", confined="none", module="langgraph_graph",

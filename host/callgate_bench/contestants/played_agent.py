@@ -28,20 +28,20 @@ class PlayedAgent(Contestant):
         """A new conversation: a new run of the agent, up to what it first asks of its model."""
         await self._end()
         self._asked: asyncio.Queue[Any] = asyncio.Queue()
-        self._said: asyncio.Queue[Any] = asyncio.Queue()
+        self._answers: asyncio.Queue[Any] = asyncio.Queue()
         self._run = asyncio.create_task(self.converse())
         self.first_request = await self._next()
         return {}
 
     async def played(self, request: Any) -> Any:
-        """For the agent's model: hand over what the agent asks, and wait for what the harness's model said."""
+        """For the agent's model: hand over the agent's request, and wait for the answer of the harness's model."""
         self._asked.put_nowait(request)
-        said = await self._said.get()
-        if said is None:
+        answer = await self._answers.get()
+        if answer is None:
             raise asyncio.CancelledError("the conversation is over")
-        return said
+        return answer
 
-    async def say(self, said: Any) -> Any:
+    async def say(self, answer: Any) -> Any:
         """Answer the agent's model; returns what the agent asks next, or None where its run has ended.
 
         Raises:
@@ -49,7 +49,7 @@ class PlayedAgent(Contestant):
         """
         if self._run is None or self._run.done():
             raise RuntimeError("the agent has given its final answer; begin a new conversation")
-        self._said.put_nowait(said)
+        self._answers.put_nowait(answer)
         return await self._next()
 
     @property
@@ -70,7 +70,7 @@ class PlayedAgent(Contestant):
     async def _end(self) -> None:
         run, self._run = self._run, None
         if run is not None:
-            self._said.put_nowait(None)  # for an agent in a thread, which cannot be cancelled
+            self._answers.put_nowait(None)  # for an agent in a thread, which cannot be cancelled
             run.cancel()
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await run

@@ -5,7 +5,7 @@ model writes text, and programs stand in it between tags; in the agent's memory 
 ``python_interpreter``, and that is what the harness's model calls here.
 
 The default executor, `LocalPythonExecutor`, walks the program's tree within this process. smolagents says of it that it
-is no security sandbox.
+is not a security sandbox.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _STEPS = 1_000_000
 _NOTE = "programs are handed over as tool calls; smolagents' own models write them as text between tags"
 _NO_REAL_MODEL = (
     "its prompt has models write programs as text between <code> tags, and the harness takes them as tool calls: a "
-    "model that does as it is told would not be understood"
+    "model that follows the instructions would not be understood"
 )
 
 
@@ -47,9 +47,9 @@ class _Played(Model):  # type: ignore[misc]
         self._contestant, self._loop = contestant, asyncio.get_running_loop()
 
     def generate(self, messages: list[ChatMessage], *_: Any, **__: Any) -> ChatMessage:
-        """Give what the harness's model said."""
-        said = asyncio.run_coroutine_threadsafe(self._contestant.played(messages), self._loop).result()
-        return ChatMessage(role=MessageRole.ASSISTANT, content=said)
+        """Return the answer of the harness's model."""
+        answer = asyncio.run_coroutine_threadsafe(self._contestant.played(messages), self._loop).result()
+        return ChatMessage(role=MessageRole.ASSISTANT, content=answer)
 
 
 class SmolagentsAgent(PlayedAgent):

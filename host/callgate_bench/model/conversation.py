@@ -1,4 +1,4 @@
-"""The loop with the model, the same for every contestant, and what it cost. Knows no wire format and no contestant.
+"""The loop with the model, the same for every contestant, and its cost. Knows no wire format and no contestant.
 
 The model is asked, what it calls is handed to the contestant, the results go back, until the model answers. Tokens are
 those that the endpoint says; none are counted here. Seconds are of `time.perf_counter`.
@@ -25,14 +25,14 @@ SYSTEM = (
     "You have tools that only read data. Do the user's task with them; do not guess what they can tell you. "
     "When you are done, answer in plain text, short, with the names and numbers that were asked for."
 )
-"""What every model is told, before the contestant's own words."""
+"""The instructions for every model; the contestant's own words follow."""
 
 _Act = Callable[[Sequence[Call]], Awaitable[Turn]]
 
 
 @dataclass(kw_only=True, slots=True)
 class Conversation:
-    """What was said, and what it cost.
+    """A conversation and its cost.
 
     Attributes:
         ended: ``right`` where the model answered, not yet checked; ``cannot`` where the input was too long.
@@ -59,7 +59,7 @@ class Talk(Protocol):
     """One conversation with the model, from the task to its last word."""
 
     async def __call__(self, workload: Workload, opened: Opened, act: _Act, *, waits: bool) -> Conversation:
-        """Have it.
+        """Have the conversation.
 
         Args:
             workload: what it is about.
@@ -72,8 +72,9 @@ class Talk(Protocol):
 async def converse(model: Model, *, task: str, opened: Opened, act: _Act, most_turns: int) -> Conversation:
     """Have a conversation.
 
-    Calls of tools that are not there, and arguments that are no JSON object, are answered with what is wrong, and the
-    contestant is not asked. A refusal, an empty or a cut reply, an endpoint that fails: each ends it, with the reason.
+    A call of a missing tool, or with arguments that are not a JSON object, is answered with an error; the contestant
+    does not see this call. A refusal, an empty or cut reply, or a failing endpoint ends the conversation, with the
+    reason.
 
     Args:
         model: who is asked.
@@ -130,7 +131,7 @@ def _definition(wire: str, definition: dict[str, Any]) -> dict[str, Any]:
 
 
 def _unusable(reply: Reply) -> str:
-    """Why the conversation cannot go on from here; empty where it can."""
+    """Why the conversation cannot go on; empty if it can."""
     if reply.usage.estimated:
         return "the model's endpoint gave a reply without its usage, which is what is measured"
     if reply.ended == "refused":
@@ -143,7 +144,7 @@ def _unusable(reply: Reply) -> str:
 async def _done(
     calls: Sequence[ToolCall], names: Sequence[str], act: _Act, talked: Conversation
 ) -> tuple[list[str], str]:  # fmt: skip
-    """The text for each call, and the last words where a program said them."""
+    """The text for each call, and the last words if the program gave them."""
     texts = [_wrong(each, names) for each in calls]
     right = [position for position, text in enumerate(texts) if not text]
     if not right:
@@ -158,7 +159,7 @@ async def _done(
 
 
 def _wrong(call: ToolCall, names: Sequence[str]) -> str:
-    """What the model is told of a call that nobody can do; empty where it can be done."""
+    """The error text for a call that cannot be made; empty if it can."""
     if call.name not in names:
         near = get_close_matches(call.name, names, 1)
         meant = f" Did you mean {near[0]}?" if near else f" There are: {', '.join(names)}."
@@ -169,7 +170,7 @@ def _wrong(call: ToolCall, names: Sequence[str]) -> str:
 
 
 def round_of(talked: Conversation) -> Round:
-    """What a conversation cost, split up. Pure."""
+    """Split the cost of a conversation into parts. Pure."""
     contestant = sum(each.seconds for each in talked.acted)
     tools = sum(each.tool_seconds for each in talked.acted)
     return Round(

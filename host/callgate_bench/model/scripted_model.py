@@ -11,7 +11,7 @@ from typing import Any
 from callgate_bench.contestants.contestant import Opened
 from callgate_bench.model.stand_in import Call as Made
 from callgate_bench.model.stand_in import Script, Turn
-from callgate_bench.model.stand_in.checks import Said
+from callgate_bench.model.stand_in.checks import Output
 from callgate_bench.workloads.dialects import rewrite
 from callgate_bench.workloads.workload import Call, ScriptFailed, Workload
 
@@ -19,7 +19,7 @@ __all__ = ["Playing"]
 
 
 class Playing(Script):
-    """One conversation's script, at the turn where it stands.
+    """The script of one conversation, at its current turn.
 
     Args:
         workload: what it is about.
@@ -42,16 +42,16 @@ class Playing(Script):
         self._waiting: list[Call] = []
         self._collected: list[str] = []
 
-    def play(self, turn: Turn) -> list[Said]:
-        """What the model does now. Raises what the workload's script raises."""
+    def play(self, turn: Turn) -> list[Output]:
+        """The model's next outputs. Raises what the workload's script raises."""
         texts = [answer.text for answer in turn.answers]
         match self._opened.form:
             case "direct":  # one call a turn, of those that need not wait for each other
                 self._collected += texts
                 if not self._waiting:
-                    said, self._collected = self._advanced(self._collected), []
-                    if not isinstance(said[0], Made):
-                        return said
+                    outputs, self._collected = self._advanced(self._collected), []
+                    if not isinstance(outputs[0], Made):
+                        return outputs
                 first, *self._waiting = self._waiting
                 return [Made(first.tool, first.arguments)]
             case "direct-parallel":
@@ -59,7 +59,7 @@ class Playing(Script):
             case _:
                 return list(self._first.pop(0)) if self._first else self._advanced("\n".join(texts))
 
-    def _advanced(self, results: list[str] | str) -> list[Said]:
+    def _advanced(self, results: list[str] | str) -> list[Output]:
         try:
             move = self._moves.send(results) if self._begun else next(self._moves)
         except StopIteration as ended:

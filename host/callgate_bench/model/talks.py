@@ -102,7 +102,7 @@ def _encoder() -> Callable[[str], list[int]]:
 
 
 FAILED = "the script cannot go on: "
-"""What the reason of a conversation begins with, where its script has failed."""
+"""The beginning of a conversation's reason if its script has failed."""
 
 _MOST_TURNS = 400
 
@@ -124,7 +124,7 @@ class ScriptedModel:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RealModel:
-    """A real one; its key is in the environment (`endpoint.KEYS`).
+    """A real model; its key is in the environment (`endpoint.KEYS`).
 
     Attributes:
         name: as its endpoint knows it.
@@ -151,7 +151,7 @@ class _Endpoint:
         self._api: AnthropicMessages | OpenAIChat = self._kind(Script())
 
     def begin(self, workload: Workload, opened: Opened, *, waits: bool) -> None:
-        """From now on it has this conversation. Raises `ScriptFailed` where the workload has no script for it."""
+        """Begin this conversation. Raises `ScriptFailed` if the workload has no script for it."""
         self._conversations += 1
         self.failure = ""
         playing = Playing(workload, opened, self._conversations)
@@ -159,7 +159,7 @@ class _Endpoint:
         self._waits = waits
 
     def reply(self, headers: Mapping[str, str], body: dict[str, Any]) -> Any:
-        """The answer, when the model would have given it."""
+        """The answer, after the time that the model would take."""
         began = time.perf_counter()
         try:
             answer: Any = self._api.reply(headers, body)
@@ -177,7 +177,7 @@ class _Endpoint:
         return answer
 
     def refusal(self, refused: Refused) -> dict[str, Any]:
-        """As the service says no."""
+        """The body of a refusal, in the service's form."""
         return self._api.refusal(refused)
 
 

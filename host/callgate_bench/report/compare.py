@@ -1,4 +1,4 @@
-"""A run held against an older one: what became worse. Judges results; measures nothing.
+"""Compares a run with an older one: what became worse. Judges results; measures nothing.
 
 What is exact is compared exactly: outcomes, turns, calls, tokens. Durations depend on the machine and on its other
 work, so each run brings its yardstick (see `yardstick`). A duration is worse only if all of this is true:
@@ -42,7 +42,7 @@ _KINDS: tuple[Kind, ...] = ("worse", "better", "changed", "same")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One figure of both runs: what became of it, and a line for people."""
+    """The change of one figure between both runs, with a line for people."""
 
     kind: Kind
     text: str
@@ -50,7 +50,7 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Comparison:
-    """All that was compared.
+    """The result of a comparison.
 
     Attributes:
         findings: in the order of the new run.
@@ -66,9 +66,9 @@ class Comparison:
 
     def text(self) -> str:
         """Lines for people: what differs, then how it was compared, then the counts."""
-        told = [f"{kind:8} {each.text}" for kind in _KINDS[:-1] for each in self.of(kind)]
+        lines = [f"{kind:8} {each.text}" for kind in _KINDS[:-1] for each in self.of(kind)]
         counts = ", ".join(f"{len(self.of(kind))} {kind}" for kind in _KINDS)
-        return "\n".join([*told, *self.remarks, f"Compared: {counts}."])
+        return "\n".join([*lines, *self.remarks, f"Compared: {counts}."])
 
 
 def compare(old: Results, new: Results) -> Comparison:
@@ -149,11 +149,11 @@ class _Scale:
                 return cls(0.0, 0.0, f"Durations are not compared: the {when} run has no yardstick of {FEWEST} times.")
         before, now = (Figure.of(run.yardstick.seconds) for run in (old, new))
         tolerance = TOLERANCE * max(before.p90 / before.p50, now.p90 / now.p50)
-        told = f"Yardstick: {seconds(before.p50)} before, {seconds(now.p50)} now"
-        return cls(before.p50 / now.p50, tolerance, f"{told}; durations count as different beyond {tolerance:.2f} ×.")
+        text = f"Yardstick: {seconds(before.p50)} before, {seconds(now.p50)} now"
+        return cls(before.p50 / now.p50, tolerance, f"{text}; durations count as different beyond {tolerance:.2f} ×.")
 
     def durations(self, what: str, before: Figure, now: Figure) -> Iterator[Finding]:
-        """What became of a duration; nothing where that cannot be judged."""
+        """The change of a duration; nothing if it cannot be judged."""
         samples = min(before.count, now.count)
         if not self.factor or samples < FEWEST or min(before.p50, now.p50) <= 0:
             return
@@ -166,8 +166,8 @@ class _Scale:
             kind, grown = "worse", least
         elif most < 1 / tolerance and now.p90 * high < before.p10:
             kind, grown = "better", most
-        told = [f"{seconds(each.p50)} ({seconds(each.p10)} to {seconds(each.p90)})" for each in (before, now)]
-        yield Finding(kind, f"{what}: {told[0]} → {told[1]} ({grown:.2f} ×)")
+        text = [f"{seconds(each.p50)} ({seconds(each.p10)} to {seconds(each.p90)})" for each in (before, now)]
+        yield Finding(kind, f"{what}: {text[0]} → {text[1]} ({grown:.2f} ×)")
 
 
 def _cells(
@@ -175,8 +175,8 @@ def _cells(
 ) -> Iterator[Finding]:  # fmt: skip
     rank = _RANK[new.outcome] - _RANK[old.outcome]
     kind: Kind = "worse" if rank < 0 else "better" if rank else "same" if old.outcome == new.outcome else "changed"
-    told = [f"{each.outcome}: {each.reason}" if each.reason else each.outcome for each in (old, new)]
-    yield Finding(kind, f"{where}: outcome: {told[0]} → {told[1]}")
+    text = [f"{each.outcome}: {each.reason}" if each.reason else each.outcome for each in (old, new)]
+    yield Finding(kind, f"{where}: outcome: {text[0]} → {text[1]}")
     if not (old.outcome == new.outcome == "right" and old.rounds and new.rounds):
         return
     for name in counted:
@@ -202,5 +202,5 @@ def _rows(old: Row, new: Row, scale: _Scale) -> Iterator[Finding]:
         yield from scale.durations(f"{new.measure}: duration", old.figure, new.figure)
     elif old.target == new.target and {old.verdict, new.verdict} <= {"met", "missed"}:
         kind: Kind = "same" if old.verdict == new.verdict else "worse" if new.verdict == "missed" else "better"
-        told = f"{old.verdict} ({old.measured}) → {new.verdict} ({new.measured})"
-        yield Finding(kind, f"{new.measure}: target {new.target}: {told}")
+        text = f"{old.verdict} ({old.measured}) → {new.verdict} ({new.measured})"
+        yield Finding(kind, f"{new.measure}: target {new.target}: {text}")

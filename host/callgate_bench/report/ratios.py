@@ -1,9 +1,9 @@
 """Two contestants of one workload beside each other: the ratio of their rounds, and who wins. Formats nothing.
 
-Compared are rounds that ran next to each other, so that what disturbs one disturbs the other. The ratio is the median
-of theirs. There is no difference where their spread, from the 10th to the 90th percentile, has 1 in it, or where the
-median is nearly 1: within `LEAST` for times (`LEAST_OF_FEW` with fewer than `FEW` pairs, which have no spread to speak
-of), within `LEAST_COUNTED` for tokens, which are counted exactly.
+Rounds that ran side by side are compared, so that a disturbance hits both. The ratio is the median over these rounds.
+It does not count as a difference if its spread, from the 10th to the 90th percentile, contains 1, or if the median is
+nearly 1: within `LEAST` for times (`LEAST_OF_FEW` with fewer than `FEW` pairs, which have hardly any spread), within
+`LEAST_COUNTED` for tokens, which are counted exactly.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Ratio:
         value: the median over pairs of rounds.
         low: the 10th percentile over these pairs.
         high: the 90th percentile.
-        least: a smaller distance from 1 is no difference.
+        least: a smaller distance from 1 does not count as a difference.
     """
 
     value: float
@@ -76,8 +76,8 @@ def match(ours: Sequence[Pair], theirs: Sequence[Pair]) -> Match:
     if mine and other:
         time = _between(mine[1], other[1], lambda each: each.wall_seconds, least=LEAST)
         tokens = _between(mine[1], other[1], lambda each: each.input_tokens + each.output_tokens, least=LEAST_COUNTED)
-        said = {each.says for each in (time, tokens) if each is not None} - {"same"}
-        won: Winner = "split" if len(said) == 2 else "callgate" if "less" in said else "opponent" if said else "nobody"
+        says = {each.says for each in (time, tokens) if each is not None} - {"same"}
+        won: Winner = "split" if len(says) == 2 else "callgate" if "less" in says else "opponent" if says else "nobody"
         return Match(winner=won, ended=ended, ours=mine, time=time, tokens=tokens)
     if not all(any(cell.tried and cell.outcome != "not measured" for _, cell in side) for side in (ours, theirs)):
         return Match(winner="unknown", ended=ended, ours=mine)
@@ -85,7 +85,7 @@ def match(ours: Sequence[Pair], theirs: Sequence[Pair]) -> Match:
 
 
 def _fastest(pairs: Sequence[Pair]) -> Pair | None:
-    """The one with the least wall time (p50) of those with a right answer; None where there is none."""
+    """The contestant with the least wall time (p50) among right answers; None if there is none."""
     right = [pair for pair in pairs if pair[1].outcome == "right" and pair[1].rounds]
     return min(right, key=lambda pair: pair[1].figure("wall_seconds").p50, default=None)
 

@@ -1,4 +1,4 @@
-"""What a run says, as tables of texts: made once, and drawn by the terminal, Markdown and the page. Knows no format.
+"""The tables of a run as texts: made once, and drawn by the terminal, Markdown and the page. Knows no format.
 
 The summary is one sentence, a table of ratios against every opponent, and the single things beside their targets. The
 details are a table for each workload, and who took part. Everything from a contestant is made plain here: one line,
@@ -24,7 +24,7 @@ side on time, the other on tokens, or not judged."""
 _BY_WINNER: dict[Winner, tuple[str, Tone]] = {
     "callgate": ("✓ ", "better"), "opponent": ("✗ ", "worse"), "split": ("± ", "split"),
 }  # fmt: skip
-"""What stands before a ratio, since not everyone sees colours, and its tone."""
+"""The sign before a ratio, since not everyone sees colours, and its tone."""
 _BY_VERDICT: dict[Verdict, Tone] = {"met": "better", "missed": "worse", "open": "split"}
 _SANDBOXED: tuple[Confined, ...] = ("kernel", "container", "language")
 _HANDED_OVER = {"direct": "calls", "plan": "a plan", "code": "a program"}
@@ -63,7 +63,7 @@ class Value:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Section:
-    """A table, its rows with a value for each column, and what has to be known: `about` before it, `notes` after it."""
+    """A table with a value for each column of a row, with `about` before it and `notes` after it."""
 
     title: str
     columns: tuple[Column, ...]
@@ -151,11 +151,11 @@ def _sentence(found: Sequence[Match], rows: Sequence[Row]) -> str:
             ("neither wins nor loses in", ("nobody", "unknown")),
         )
     ]
-    told = ", ".join(f"{words} {count}" for words, count in counts if count)
+    outcomes = ", ".join(f"{words} {count}" for words, count in counts if count)
     judged = [row for row in rows if row.verdict in ("met", "missed")]
     met = f"{sum(row.verdict == 'met' for row in judged)} of {len(judged)} targets are met" if judged else ""
     workloads = "1 workload" if len(found) == 1 else f"{len(found)} workloads"
-    parts = [f"Of {workloads}, callgate's fastest mode {told}" if told else "", met]
+    parts = [f"Of {workloads}, callgate's fastest mode {outcomes}" if outcomes else "", met]
     return f"{'; '.join(part for part in parts if part) or 'Nothing was measured'}."
 
 
@@ -279,12 +279,12 @@ def _count(value: float) -> str:
 
 def _reasons(pairs: Sequence[Pair]) -> Iterator[str]:
     """Why cells have no figures; contestants with the same reason together."""
-    told: dict[str, list[str]] = {}
+    by_reason: dict[str, list[str]] = {}
     for entry, cell in pairs:
         if cell.outcome != "right":
             reason = f": {cell.reason}" if cell.reason and cell.outcome != "not measured" else ""
-            told.setdefault(f"{cell.ended}{reason}", []).append(entry.title)
-    yield from (f"{'; '.join(names)} {said}" for said, names in told.items())
+            by_reason.setdefault(f"{cell.ended}{reason}", []).append(entry.title)
+    yield from (f"{'; '.join(names)} {reason}" for reason, names in by_reason.items())
 
 
 def _contestants(results: Results) -> Section:

@@ -39,7 +39,7 @@ MEASURES: dict[str, Callable[[Bench], Awaitable[list[Row]]]] = {
 async def run(
     sizes: Sizes,
     only: Collection[str],
-    told: Callable[[str], None],
+    on_progress: Callable[[str], None],
     found: Callable[[list[Row]], None],
     *,
     calls: Path = CALLS,
@@ -50,7 +50,7 @@ async def run(
     Args:
         sizes: how often each thing.
         only: names of `MEASURES`.
-        told: called with the name of each measurement before it starts.
+        on_progress: called with the name of each measurement before it starts.
         found: called with the rows of each measurement when it is done.
         calls: the folder beside which the data of `search` is; where it is not there, rows say so.
         packages: folders of peers' packages, by the names of `contestants.listed.PEERS`; the harness itself may have
@@ -66,7 +66,7 @@ async def run(
         await langgraph.begin()
         bench = Bench(sizes, monty, langgraph, calls)
         for name in only:
-            told(name)
+            on_progress(name)
             try:
                 rows = await MEASURES[name](bench)
             except Exception as error:  # whatever it is: the others go on

@@ -211,14 +211,14 @@ async def memory(bench: Bench) -> list[Row]:
     measure, target = "memory per live idle guest", f"≤ {most} MB"
     try:
         await bench.monty.ask("measure", code="1 + 1")
-        told = f"Monty: {_middle(descendants(bench.monty.pid or 0))} a worker, after a run"
+        peer_text = f"Monty: {_middle(descendants(bench.monty.pid or 0))} a worker, after a run"
     except (PeerFailed, OSError, statistics.StatisticsError) as error:
-        told = f"Monty: {error}"
+        peer_text = f"Monty: {error}"
     async with opened(bench) as guests:
         idle = _middle(guests.pids())
     return [
         Row(
-            key="memory", measure=measure, measured=str(idle), target=target, peer=told, numbers=asdict(idle),
+            key="memory", measure=measure, measured=str(idle), target=target, peer=peer_text, numbers=asdict(idle),
             verdict=verdict_of(idle.own <= most * MEGABYTE),
         )
     ]  # fmt: skip
@@ -248,11 +248,11 @@ async def throughput(bench: Bench) -> list[Row]:
                     theirs.append(runs / answer["seconds"])
             except PeerFailed as error:
                 failed = str(error)
-    told = f"Monty, which reuses its workers: {_rate(theirs)}" if theirs else f"Monty: {failed}"
+    peer_text = f"Monty, which reuses its workers: {_rate(theirs)}" if theirs else f"Monty: {failed}"
     return [
         Row(
             key="throughput", measure="runs per second, a fresh jail each, 8 in flight", measured=_rate(ours),
-            target=f"≥ {least}/s", verdict=verdict_of(statistics.median(ours) >= least), peer=told,
+            target=f"≥ {least}/s", verdict=verdict_of(statistics.median(ours) >= least), peer=peer_text,
             numbers={"ours": asdict(Figure.of([1 / each for each in ours])), "peer_per_second": theirs},
         )
     ]  # fmt: skip

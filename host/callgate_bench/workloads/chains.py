@@ -281,13 +281,13 @@ async def read_change(change: str) -> dict[str, Any]:
     return {"text": _TEXTS["change"][change]}
 
 
-def _reading(written: Callable[[Call], Any], told: Callable[[Any], str]) -> Callable[[], Generator[Any, Any, str]]:
+def _reading(written: Callable[[Call], Any], text_of: Callable[[Any], str]) -> Callable[[], Generator[Any, Any, str]]:
     """The script that writes each call in a form, and reads what came back as far as it must."""
 
     def script() -> Generator[Any, Any, str]:
         found = [""]
         for tool, argument, words in _READ:
-            text = told((yield written(Call(tool, {argument: found[-1]} if argument else {}))))
+            text = text_of((yield written(Call(tool, {argument: found[-1]} if argument else {}))))
             seen = re.search(words, text)
             if seen is None:
                 raise ScriptFailed(f"it led nowhere: {text[:300]}")

@@ -1,4 +1,4 @@
-"""What a model would do about a task: scripts that cannot err, of calls, of plans and of programs.
+"""Scripts of a model that makes no mistakes: of calls, of plans and of programs.
 
 A script is a generator that gives what the model says in a turn, is sent what came back, and returns the model's last
 words. It sees nothing but those texts, so an answer is right only if the tools, and what ran them, were.
@@ -123,16 +123,16 @@ def read(text: str) -> Any:
     """A tool's result, from its text.
 
     Raises:
-        ScriptFailed: it is no JSON.
+        ScriptFailed: the text is not JSON.
     """
     try:
         return json.loads(text)
     except ValueError:
-        raise ScriptFailed(f"a result that is no JSON: {text[:300]}") from None
+        raise ScriptFailed(f"a result that is not JSON: {text[:300]}") from None
 
 
 def marked(text: str, mark: str = "answer") -> str:
-    """What follows ``answer:``, or another mark, in what a program gave, to the end of the line.
+    """The text after ``answer:``, or another mark, in a program's output, to the end of the line.
 
     Raises:
         ScriptFailed: there is none.

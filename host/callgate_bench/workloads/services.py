@@ -1,4 +1,4 @@
-"""What the workloads' tools stand on: simulated waits with a factor on all of them, real places, made-up weather.
+"""The services behind the workloads' tools: simulated waits with a common factor, real places, made-up weather.
 
 Cities and countries of the European Union are those of GeoNames (https://www.geonames.org, CC BY 4.0); the files are
 those of `callgate demo`, read when first asked for.

@@ -1,4 +1,4 @@
-"""Tools of servers that are expected and not there: whoever names one is told why, wherever it is named."""
+"""Tools of servers that are expected but not there: every place in which one can be named says why."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ async def test_where_a_value_has_no_room_the_status_tells_of_what_came_beside() 
         assert await served.call("s_by_reference") == {"n": 1}
         kept = list(served.servers.artifacts)
         assert served.status("s").warnings == tuple(
-            f"the tool '{name}' sent what its value has no room for; it is in McpServers.artifacts: "
+            f"the tool '{name}' sent artifacts for which its value has no room; see McpServers.artifacts: "
             f'{{"artifact":"{kept[place].handle}","mime_type":"image/png","bytes":3}}, {{"uri":"note://1","name":"first"}}'
             for place, name in enumerate(("wrapped", "has_the_key", "by_reference"), start=1)
         )

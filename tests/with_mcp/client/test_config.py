@@ -225,7 +225,7 @@ def test_a_bad_line_of_an_env_file_is_not_repeated(tmp_path: Path, line: str) ->
         ('{"mcpServers": {"a": {}, "a": {}}}', "the key 'a' occurs twice in one object"),
         ('{"mcpServers": {"": {}}}', "a server's name must not be empty"),
         ('{"mcpServers": {"a\\nb": {}}}', "a server's name must be printable"),
-        ("[" * 100_000, "is nested too deeply"),
+        ("[" * 100_000, "is not JSON"),
     ],
 )
 def test_what_is_wrong_with_the_file_is_raised(tmp_path: Path, text: str, why: str) -> None:
@@ -244,7 +244,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_bytes(b"\xff\xfe{}")
-    with pytest.raises(ConfigurationError, match="is not UTF-8 text"):
+    with pytest.raises(ConfigurationError, match="is not JSON: 'utf-8' codec"):
         McpServers.read(tmp_path / "a.json")
 
 

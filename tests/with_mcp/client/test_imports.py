@@ -107,8 +107,8 @@ async def test_bad_tools_cost_nothing_but_themselves() -> None:
     said = "\n".join(warnings)
     assert "a tool without a name is left out" in said
     assert "the tool 'twice' is listed twice; the first is taken" in said
-    assert "the tool 'text': its input schema is no object; any arguments are passed on" in said
-    assert "the tool 'invalid': the input schema is no valid JSON Schema" in said
+    assert "the tool 'text': its input schema is not an object; any arguments are passed on" in said
+    assert "the tool 'invalid': the input schema is not a valid JSON Schema" in said
     assert "the tool 'foreign'" in said
 
 
@@ -147,7 +147,7 @@ async def test_the_one_that_came_second_says_how_it_is_always_called() -> None:
         second = served.registry.get("a_b_echo_2").server
         assert second is not None
         assert served.status(second).warnings == (
-            f"the tool 'echo' is called 'a_b_echo_2': 'a_b_echo' was taken, by whoever came first; '{second}.echo' "
+            f"the tool 'echo' is called 'a_b_echo_2': an earlier tool has the name 'a_b_echo'; '{second}.echo' "
             "always means this one",
         )
         first = "a b" if second == "a-b" else "a-b"

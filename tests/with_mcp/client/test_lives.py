@@ -145,8 +145,8 @@ async def test_the_outcome_of_a_call_with_effects_is_said_to_be_unknown() -> Non
         with pytest.raises(ToolError) as raised:
             await served.call("ev_die", {"code": 4})
         assert raised.value.message == (
-            "server 'ev': it ended in the middle of the call: exit code 4; whether it did its work is not known: "
-            "find out before you call it again"
+            "server 'ev': it ended in the middle of the call: exit code 4; it is not known whether the tool did "
+            "its work: find out before you call it again"
         )
         assert not raised.value.retryable
 

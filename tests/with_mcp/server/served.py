@@ -237,7 +237,7 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 def children(process: int) -> set[int]:
-    """The processes below one, at any depth, that are no zombies."""
+    """The processes below one, at any depth, that are not zombies."""
     parents: dict[int, int] = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():

@@ -1,4 +1,4 @@
-"""Approvals: the client's user is asked; whatever is no clear yes is a no."""
+"""Approvals: the client's user is asked; every answer that is not a clear yes is a no."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ async def test_very_many_refusals_do_not_fill_the_log(caplog: pytest.LogCaptureF
     for _ in range(500):
         await guard({"type": "http", "method": "POST", "path": "/mcp", "headers": headers}, receive, send)
     assert 1 <= len(caplog.records) < 20
-    guard._told = 0.0
+    guard._logged_at = 0.0
     await guard({"type": "http", "method": "POST", "path": "/mcp", "headers": headers}, receive, send)
     assert re.search(r"\(and \d+ more were refused since the line before\)$", caplog.messages[-1])
 

@@ -42,9 +42,9 @@ async def test_everybody_else_is_told_why_not_and_the_server_goes_on(served: Ser
                 ({"authorization": "Bearer wrong"}, b"{}", 401, "the token is wrong"),
                 (word | {"origin": "http://evil.example"}, b"{}", 403, "pages of http://evil.example may not"),
                 (word | {"host": "evil.example"}, b"{}", 421, "this server is not evil.example"),
-                (word | accepts, b"not json", 400, "no JSON-RPC message"),
-                (word | accepts, b'{"jsonrpc": "2.0"}', 400, "no JSON-RPC message"),
-                (word | accepts, b"[" * 100_000, 400, "no JSON-RPC message"),
+                (word | accepts, b"not json", 400, "not a JSON-RPC message"),
+                (word | accepts, b'{"jsonrpc": "2.0"}', 400, "not a JSON-RPC message"),
+                (word | accepts, b"[" * 100_000, 400, "not a JSON-RPC message"),
             ):
                 answer = await http.post(url, content=body, headers=headers | {"content-type": "application/json"})
                 assert answer.status_code == status
@@ -125,7 +125,7 @@ async def test_a_signal_ends_it_with_its_runs(served: Served, era: str, number: 
 
 
 def alive() -> set[int]:
-    """Every process that is no zombie."""
+    """Every process that is not a zombie."""
     return children(1)
 
 

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from callgate.mcp.server.notes import Notes
-from callgate.runtime.gate.events import CallEnded, CallProgressed, CallStarted, Printed
+from callgate.runtime.gate.events import CallEnded, CallProgressed, CallStarted, Event, Printed
 from callgate.runtime.gate.records import CallRecord
 from with_mcp.server.served import ERAS, Ear, Served, until
 
@@ -142,44 +142,61 @@ async def test_notes_go_on_after_a_pause() -> None:
     assert slow.done == [1, 2]
 
 
-async def test_progress_has_all_that_was_printed_and_the_latest_call() -> None:
-    notes, slow = Notes(), Slow()
-    slow.go.set()
-    for n in range(3):
-        notes.put(Printed(f"line {n}\n"))
-        notes.put(CallStarted(record(n)))
+LONG = "\x01" * 100_000 + "".join(f"{n}\n" for n in range(1_000)) + "end"
+ODD = CallRecord(1, "tool", {"a": "\x1b[31m\u202e\ud800"}, "code", 0.0, "failed", error="first\nsecond\x07")
+
+
+async def sent(*events: Event) -> Slow:
+    """What a client gets of these events, which all waited."""
+    notes, client = Notes(), Slow()
+    client.go.set()
+    for event in events:
+        notes.put(event)
     notes.stop()
-    await notes.deliver(slow)
-    assert slow.messages[0] == "line 0 line 1 line 2"
-    assert slow.messages[1].startswith("tool(text=")
-    assert slow.done == [1, 2]
+    await notes.deliver(client)
+    return client
+
+
+@pytest.mark.parametrize(
+    ("events", "logs", "messages"),
+    [
+        ([Printed("\n")], ["\n"], []),
+        (
+            [CallProgressed(record(1), 3, 10, "reading"), CallProgressed(record(1), 0.5, None, None)],
+            ["tool: 3 of 10: reading", "tool: 0.5"],
+            ["tool: 0.5"],
+        ),
+        ([Printed(f"line {n}\n") for n in range(3)], ["line 0\nline 1\nline 2\n"], ["line 0 line 1 line 2"]),
+    ],
+    ids=["nothing to say", "progress of calls", "prints"],
+)
+async def test_notes_that_waited_become_few_messages(events: list[Event], logs: list[str], messages: list[str]) -> None:
+    client = await sent(*events)
+    assert (client.logs, client.messages) == (logs, messages)
+
+
+async def test_progress_has_all_that_was_printed_and_the_latest_call() -> None:
+    client = await sent(*(event for n in range(3) for event in (Printed(f"line {n}\n"), CallStarted(record(n)))))
+    assert client.messages[0] == "line 0 line 1 line 2"
+    assert client.messages[1].startswith("tool(text=")
+    assert client.done == [1, 2]
 
 
 async def test_much_that_was_printed_is_whole_in_the_log_and_marked_in_the_progress() -> None:
-    notes, slow = Notes(), Slow()
-    slow.go.set()
-    whole = "\x01" * 100_000 + "".join(f"{n}\n" for n in range(1_000)) + "end"
-    notes.put(Printed(whole[:50_000]))
-    for n in range(50_000, len(whole), 7):
-        notes.put(Printed(whole[n : n + 7]))
-    notes.stop()
-    await notes.deliver(slow)
-    assert "".join(slow.logs) == whole
-    assert len(slow.logs) < 6
-    assert max(len(json.dumps(each)) for each in slow.logs) < 200_000
-    (message,) = slow.messages
-    assert message.startswith(f"[{len(whole) - 2_000:,} characters left out] ")
+    client = await sent(Printed(LONG[:50_000]), *(Printed(LONG[n : n + 7]) for n in range(50_000, len(LONG), 7)))
+    assert "".join(client.logs) == LONG
+    assert len(client.logs) < 6
+    assert max(len(json.dumps(each)) for each in client.logs) < 200_000
+    (message,) = client.messages
+    assert message.startswith(f"[{len(LONG) - 2_000:,} characters left out] ")
     assert message.endswith("998 999 end")
     assert message.isprintable()
 
 
-async def test_nothing_to_say_is_no_message() -> None:
-    notes, slow = Notes(), Slow()
-    slow.go.set()
-    notes.put(Printed("\n"))
-    notes.stop()
-    await notes.deliver(slow)
-    assert (slow.logs, slow.messages) == (["\n"], [])
+async def test_a_note_is_one_line_that_no_terminal_obeys() -> None:
+    (line,) = (await sent(CallEnded(ODD))).logs
+    assert line.isprintable()
+    assert "first second" in line
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -192,25 +209,3 @@ async def test_prints_of_any_size_do_not_cost_the_answer_over_http(served: Serve
             )
     assert result.structured_content["value"] == 5
     assert ear.printed == "\x01" * 900_000 + "\n"
-
-
-async def test_the_progress_of_a_call_is_told() -> None:
-    notes, slow = Notes(), Slow()
-    slow.go.set()
-    notes.put(CallProgressed(record(1), 3, 10, "reading"))
-    notes.put(CallProgressed(record(1), 0.5, None, None))
-    notes.stop()
-    await notes.deliver(slow)
-    assert slow.logs == ["tool: 3 of 10: reading", "tool: 0.5"]
-
-
-async def test_a_note_is_one_line_that_no_terminal_obeys() -> None:
-    notes, slow = Notes(), Slow()
-    slow.go.set()
-    odd = CallRecord(1, "tool", {"a": "\x1b[31m\u202e\ud800"}, "code", 0.0, "failed", error="first\nsecond\x07")
-    notes.put(CallEnded(odd))
-    notes.stop()
-    await notes.deliver(slow)
-    (line,) = slow.logs
-    assert line.isprintable()
-    assert "first second" in line

@@ -115,7 +115,7 @@ def test_what_is_no_message_is_skipped(served: Served) -> None:
         assert client.answer(1)["result"]["structuredContent"]["value"] == 2
     told = [line for line in served.log.splitlines() if line.startswith("from the client: ")]
     assert len(told) == 26
-    assert "no JSON-RPC message" in told[0]
+    assert "not a JSON-RPC message" in told[0]
 
 
 def test_a_line_that_is_too_long_is_told(served: Served) -> None:

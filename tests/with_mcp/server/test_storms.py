@@ -1,4 +1,4 @@
-"""Tools that change: at once in the list of whoever asks, and told to clients once they have settled."""
+"""Tools that change: at once in every list, with a notification to clients once they have settled."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from with_mcp.servers.hostile_server import answer, out, send, server, text
+from with_mcp.servers.hostile_server import answer, out, server, text
 
 
 def wordy_artifacts() -> None:
@@ -22,20 +22,6 @@ def wordy_artifacts() -> None:
 def fails_at_length() -> None:
     content = [{"type": "text", "text": "no " * 1_000_000}]
     server.call = lambda r: answer(r, {"isError": True, "content": content, "structuredContent": {"a": [1] * 100_000}})
-
-
-def flood() -> None:
-    """Notifications as fast as they go, from the first call on."""
-
-    def call(request: dict[str, Any]) -> None:
-        message = json.dumps(
-            {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}}
-        )
-        block = (message + "\n").encode() * 200
-        while True:
-            out.write(block)
-
-    server.call = call
 
 
 def without_end(block: Callable[[dict[str, Any]], bytes]) -> None:
@@ -53,16 +39,16 @@ def message(method: str, **params: Any) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "method": method, "params": params}).encode() + b"\n"
 
 
+def flood() -> None:
+    without_end(lambda _: message("notifications/message", level="info", data="x") * 200)
+
+
 def flood_of_progress() -> None:
     def progress(request: dict[str, Any]) -> bytes:
         token = request["params"]["_meta"]["progressToken"]
         return message("notifications/progress", progressToken=token, progress=1, message="x" * 1000) * 100
 
     without_end(progress)
-
-
-def flood_of_empty_lines() -> None:
-    without_end(lambda _: b"\n" * 65_536)
 
 
 def flood_of_garbage() -> None:
@@ -72,19 +58,8 @@ def flood_of_garbage() -> None:
 def flood_of_list_changes() -> None:
     def call(request: dict[str, Any]) -> None:
         answer(request, text("flooding"))
-        message = json.dumps({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
-        out.write((message + "\n").encode() * 3000)
+        out.write(message("notifications/tools/list_changed") * 3000)
         out.flush()
-
-    server.call = call
-
-
-def flood_of_requests() -> None:
-    def call(request: dict[str, Any]) -> None:
-        number = 0
-        while True:
-            number += 1
-            send({"jsonrpc": "2.0", "id": f"r{number}", "method": "ping"})
 
     server.call = call
 

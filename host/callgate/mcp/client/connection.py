@@ -1,14 +1,14 @@
-"""One conversation with a server: its transport, the handshake, the listing, the calls, until it is over.
+"""One conversation with a server: the transport, the handshake, the listing, and the calls.
 
-1. The handshake of today's servers (`initialize`) is tried first, and where it is refused the question of 2026-07-28
-   (`server/discover`): some servers of today end when they are asked something before the handshake.
+1. The handshake of today's servers (`initialize`) is tried first, then the question of 2026-07-28 (`server/discover`):
+   some servers of today end when a client asks something before the handshake.
 2. A listing is bounded, and each tool is taken by itself, as the server wrote it: the session checks a listing as a
-   whole, and a single tool without a name would lose all. So the session sees names alone.
-3. A call that is cancelled is told to the server (`notifications/cancelled`; over HTTP from 2026-07-28 on, by closing
-   the request), at once and without waiting for it.
-4. A call fails with a `ToolError`: the server's own words where it has some. When the connection ended in the middle,
-   the outcome of a call that may have had effects is unknown, and the error says so.
-5. Results are checked by the tool's own contract, not by the session.
+   whole, and one tool without a name would lose all tools. So the session sees only the names.
+3. A cancelled call is cancelled on the server at once, without a wait: by `notifications/cancelled`, or, over HTTP from
+   2026-07-28 on, by closing the request.
+4. A call fails with a `ToolError` in the server's own words if it has some. If the connection ended in the middle of a
+   call that may have had effects, its outcome is unknown, and the error says so.
+5. The tool's own contract checks results; the session does not.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ from .stdio import stdio_streams
 __all__ = ["Connection", "Listing", "connected"]
 
 MAX_TOOLS = 10_000
-"""Of one server; more are not taken."""
+"""Of one server; further tools are left out."""
 MAX_PAGES = 1000
 MAX_LISTING_BYTES = 32 * 1024 * 1024
 """Of the tools of one listing, as JSON."""
 MAX_WARNINGS = 20
 MAX_ROUNDS = 10
-"""Of answers that say *not yet*; 2026-07-28."""
+"""Answers to one call that say *not yet*; 2026-07-28."""
 ROUND_SECONDS = 0.25
 LISTEN_AGAIN_SECONDS = 5.0
 
@@ -71,7 +71,7 @@ class Listing:
         """By the server's own name, in the order of the listing."""
         self.warnings: list[str] = []
         self.is_full = False
-        """Whether there was no room for a tool; further pages are not asked for."""
+        """Whether a tool found no room; then no further page is requested."""
         self._bytes = 0
 
     def warn(self, text: str) -> None:
@@ -81,12 +81,12 @@ class Listing:
             self.warnings.append("and more that are not listed")
 
     def take(self, page: dict[str, Any]) -> dict[str, Any]:
-        """Keep the tools of a page; returns what the session may see of it."""
+        """Keep the tools of a page; returns the page that the session may see."""
         tools = page.get("tools")
         if not isinstance(tools, list):
             self.warn("its list of tools is not a list; it is taken for empty")
             tools = []
-        seen = []
+        shown = []
         for tool in tools:
             name = tool.get("name") if isinstance(tool, dict) else None
             if not isinstance(name, str) or not name.strip():
@@ -101,24 +101,24 @@ class Listing:
                 self.warn(f"it lists more than {MAX_TOOLS} tools or {MAX_LISTING_BYTES} bytes; the others are left out")
                 break
             self.tools[name] = tool
-            seen.append({"name": name, "inputSchema": _for_headers(tool.get("inputSchema"))})
+            shown.append({"name": name, "inputSchema": _for_headers(tool.get("inputSchema"))})
         cursor = page.get("nextCursor")
-        # what the last two say is required of a result from 2026-07-28 on, and not used here
-        shown = {"tools": seen, "resultType": page.get("resultType", "complete"), "ttlMs": 0, "cacheScope": "private"}
-        return shown | ({"nextCursor": cursor} if isinstance(cursor, str) else {})
+        # from 2026-07-28 on the session requires the last two keys, which are not used here
+        kept = {"tools": shown, "resultType": page.get("resultType", "complete"), "ttlMs": 0, "cacheScope": "private"}
+        return kept | ({"nextCursor": cursor} if isinstance(cursor, str) else {})
 
 
 class _Dispatcher(JSONRPCDispatcher[TransportContext]):
-    """The SDK's; takes listings apart, and tells of changes. Other notifications are not handed to the session, which
-    would log each that it does not like, secrets included."""
+    """The SDK's dispatcher, which also takes listings apart and notices changes of the tools. It hands no notification
+    to the session, which would log each invalid one, secrets included."""
 
     def __init__(self, streams: tuple[Any, Any], fate: Fate) -> None:
         super().__init__(*streams)
         self.fate = fate
         self.listing = Listing()
-        """Where the pages of a listing go; replaced before each."""
+        """Takes the pages of the current listing."""
         self.tools_changed = anyio.Event()
-        """Set when the server says that its tools have changed; the listener replaces it."""
+        """Set when the server says that its tools have changed; `Connection.changed` replaces it."""
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None, **more: Any
@@ -148,7 +148,7 @@ class _Dispatcher(JSONRPCDispatcher[TransportContext]):
 
 
 class _Session(ClientSession):
-    """The SDK's, without its second check of results: the tool's contract is the first."""
+    """The SDK's session, without its own check of results: the tool's contract has checked them."""
 
     async def validate_tool_result(self, name: str, result: CallToolResult) -> None:
         return None
@@ -166,7 +166,7 @@ class Connection:
 
     @property
     def about(self) -> str:
-        """What the server calls itself: name, version, protocol."""
+        """The server's own name and version, and the protocol version."""
         info = self._session.server_info
         name = f"{info.name} {info.version}" if info is not None else "a server without a name"
         return one_line(f"{name}, protocol {self._session.protocol_version}", 120)
@@ -176,7 +176,7 @@ class Connection:
         return self.fate.over.is_set()
 
     async def tools(self) -> Listing:
-        """All tools, page by page; raises `ServerFault`."""
+        """List all tools, page by page; raises `ServerFault`."""
         async with self._listing:
             self._dispatcher.listing = listing = Listing()
             cursors: list[str] = []
@@ -210,7 +210,7 @@ class Connection:
         self._dispatcher.tools_changed = anyio.Event()
 
     async def follow_changes(self) -> None:
-        """From 2026-07-28 on a server tells of changes only while it is asked to."""
+        """Subscribe to changes of the tools: from 2026-07-28 on a server reports them only to subscribers."""
         capabilities = self._session.server_capabilities
         if self._session.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             return
@@ -224,13 +224,13 @@ class Connection:
             except (SubscriptionLost, MCPError):
                 pass
             await anyio.sleep(LISTEN_AGAIN_SECONDS)
-            self._dispatcher.tools_changed.set()  # what changed meanwhile was not told
+            self._dispatcher.tools_changed.set()  # changes in the meantime were not reported
 
     async def call(self, tool: str, arguments: dict[str, Any], *, repeatable: bool) -> CallToolResult:
         """Make a call.
 
         Raises:
-            ToolError: it failed, or the answer is no MCP. Its message may hold what the server wrote.
+            ToolError: the call failed, or the answer is not valid MCP. The message may hold words of the server.
         """
         state: str | None = None
         try:
@@ -244,11 +244,11 @@ class Connection:
                 state = result.request_state
                 await anyio.sleep(ROUND_SECONDS)
         except MCPError as error:
-            if error.code == HEADER_MISMATCH:  # which arguments belong into headers has changed
+            if error.code == HEADER_MISMATCH:  # other arguments belong into headers now
                 self._dispatcher.tools_changed.set()
             raise self._call_failed(error, repeatable) from None
         except pydantic.ValidationError as error:
-            raise ToolError(f"its answer is no MCP: {_first(error)}") from None
+            raise ToolError(f"its answer is not valid MCP: {_first(error)}") from None
         if isinstance(result, CallToolResult):
             return result
         raise ToolError("it asks for input before it goes on, and callgate has nobody to ask")
@@ -260,7 +260,7 @@ class Connection:
         except MCPError as error:
             raise self._call_failed(error, True) from None
         except (pydantic.ValidationError, RuntimeError) as error:
-            raise ToolError(f"its answer is no MCP: {_first(error)}") from None
+            raise ToolError(f"its answer is not valid MCP: {_first(error)}") from None
 
     def _progress(self) -> ProgressFnT | None:
         listener = listening.get()
@@ -276,11 +276,11 @@ class Connection:
         if error.code == NOT_SENT:
             return ToolError(f"{error.message}; the call was not made", retryable=True)
         if error.code in (CONNECTION_CLOSED, BROKEN):
-            unknown = "" if repeatable else "; whether it did its work is not known: find out before you call it again"
+            unknown = "; it is not known whether the tool did its work: find out before you call it again"
             what = error.message
             if what == "Connection closed":
                 what = "it ended in the middle of the call" + (f": {self.fate.reason}" if self.fate.reason else "")
-            return ToolError(f"{what}{unknown}", retryable=repeatable)
+            return ToolError(what if repeatable else what + unknown, retryable=repeatable)
         return ToolError(error.message or "it failed and did not say why", data=error.error.data)
 
     def _fault(self, what: str, error: Exception) -> ServerFault:
@@ -298,7 +298,7 @@ async def connected(config: ServerConfig, fate: Fate, hide: Callable[[str], str]
     Args:
         config: of the server.
         fate: of the connection.
-        hide: takes what is secret out of the server's words about its progress.
+        hide: replaces secrets in the server's progress messages.
     """
     opened = stdio_streams if config.transport == "stdio" else http_streams
     us = Implementation(name="callgate", version=__version__)
@@ -319,7 +319,7 @@ async def connected(config: ServerConfig, fate: Fate, hide: Callable[[str], str]
 
 
 def _for_headers(schema: object) -> dict[str, Any]:
-    """Of a schema, what the session needs of it: which arguments are mirrored into HTTP headers (2026-07-28)."""
+    """The part of a schema that the session needs: which arguments are mirrored into HTTP headers (2026-07-28)."""
     properties = schema.get("properties") if isinstance(schema, dict) else None
     given = properties.items() if isinstance(properties, dict) else ()
     return {"type": "object", "properties": {name: each for name, each in given if isinstance(each, dict)}}

@@ -1,13 +1,13 @@
 """MCP over HTTP: streamable HTTP, and the SSE transport of 2024 for servers that still have it. The door to `httpx2`.
 
-The SDK speaks the protocol; between it and the network stands `_Guarded`:
+The SDK speaks the protocol; `_Guarded` stands between the SDK and the network:
 
-1. The query of the URL is added there and nowhere else: it may hold credentials, and the SDK logs URLs.
-2. A request that fails fails alone. The SDK would end the whole connection; here it becomes the answer to that request.
-   Where nobody listens any more, or the session is gone, the connection is over, and is made again.
-3. A body is at most `MAX_BODY_BYTES`, one event of a stream too, and compressed bodies are refused: a few bytes may
-   stand for gigabytes.
-4. Errors say what HTTP answered, in words, and what to do.
+1. `_Guarded` alone adds the query of the URL: the query may hold credentials, and the SDK logs URLs.
+2. A failed request fails alone. The SDK would end the whole connection; here the failure becomes the answer to that
+   request. If nobody listens any more, or the session is gone, the connection ends and is opened again.
+3. A body, and an event of a stream, has at most `MAX_BODY_BYTES`. Compressed bodies are refused: a few bytes may stand
+   for gigabytes.
+4. Errors say in words what HTTP answered, and what to do.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from .status import CannotStart, Fate, one_line
 __all__ = ["BROKEN", "NOT_SENT", "http_streams", "shown_url"]
 
 NOT_SENT = -32950
-"""Code of an error that is made here: the request did not reach the server."""
+"""Our own error code: the request did not reach the server."""
 BROKEN = -32951
-"""Code of an error that is made here: the request was sent, and no answer came."""
+"""Our own error code: the request was sent, and no answer came."""
 MAX_BODY_BYTES = 32 * 1024 * 1024
 CONNECT_SECONDS = 10.0
 SEND_SECONDS = 30.0
@@ -89,7 +89,7 @@ async def http_streams(config: ServerConfig, fate: Fate) -> AsyncIterator[tuple[
 
 
 def shown_url(url: str) -> str:
-    """The URL without what may be secret in it: user, password, query, fragment."""
+    """The URL without the parts that may be secret: user, password, query, fragment."""
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
@@ -153,8 +153,8 @@ class _Guarded(httpx2.AsyncHTTPTransport):
             self._fate.seal("its session ended")
             return _error(502, NOT_SENT, "its session ended, and is opened again")
         with contextlib.suppress(ValueError, RecursionError):
-            said = json.loads(body)
-            if isinstance(said, dict) and isinstance(said.get("error"), dict) and "jsonrpc" in said:  # its own words
+            read = json.loads(body)
+            if isinstance(read, dict) and isinstance(read.get("error"), dict) and "jsonrpc" in read:  # its own words
                 return httpx2.Response(status, headers=answer.headers, content=body)
         words = f"HTTP {status}"
         with contextlib.suppress(ValueError):
@@ -167,7 +167,7 @@ class _Guarded(httpx2.AsyncHTTPTransport):
 
 
 async def _read(answer: httpx2.Response) -> bytes | None:
-    """The body, or None where it is too large."""
+    """The body, or None if it is too large."""
     body = bytearray()
     assert isinstance(answer.stream, httpx2.AsyncByteStream)
     try:
@@ -182,7 +182,7 @@ async def _read(answer: httpx2.Response) -> bytes | None:
 
 
 def _error(status: int, code: int, message: str) -> httpx2.Response:
-    """What the SDK takes for the server's own answer to a request."""
+    """A response that the SDK takes for the server's own answer to a request."""
     text = json.dumps({"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}})
     return httpx2.Response(status, headers={"content-type": "application/json"}, content=text.encode())
 

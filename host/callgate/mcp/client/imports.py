@@ -1,13 +1,14 @@
-"""A server's listing into tools: names, annotations, schemas, and what was odd about them.
+"""Turns a server's listing into tools: names, annotations, schemas, and warnings.
 
-1. What is unusable is left out with a warning, and the tool stays. A schema is tried as it is; then with its wrong
-   keywords translated or dropped (`schema_repair`); then only the names, types and descriptions of its parameters are
-   kept. The server checks its arguments itself in any case.
-2. An output schema of an object that is closed is opened for one key, ``artifacts``: handles of images and files that
-   come beside the structured content stand there.
+1. An unusable part of a tool is left out with a warning, and the tool stays. A schema is tried as it is; then with its
+   wrong keywords translated or dropped (`schema_repair`); then only the names, types and descriptions of its parameters
+   are kept. The server checks its arguments itself in any case.
+2. An output schema of a closed object is opened for the key ``artifacts``, for handles of images and files that come
+   beside the structured content.
 3. The operator's `adjust` has the last word about each tool.
 
-Slow for thousands of tools (each schema is compiled), so it runs in a worker thread; it touches nothing that is shared.
+`imported` is slow for thousands of tools (each schema is compiled), so it runs in a worker thread and changes nothing
+that is shared.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ __all__ = ["Adjust", "Calling", "imported", "usable_input", "usable_output"]
 logger = logging.getLogger("callgate.mcp")
 
 Adjust = Callable[[Tool], Tool | None]
-"""The operator's word about a tool: changed with `dataclasses.replace`, or None to leave it out."""
+"""The operator's word about a tool: returns the tool, changed with `dataclasses.replace`, or None to leave it out."""
 Calling = Callable[[str, SchemaResult | UntypedResult, bool, bool], Callable[..., Awaitable[Any]]]
-"""Makes a tool's function: the server's own name, the contract of its value, is the value under ``result``, is
-repeating a call harmless."""
+"""Makes a tool's function from the server's own name, the contract of the value, whether the value is under ``result``,
+and whether a call may be repeated."""
 Warn = Callable[[str], None]
 Contract = TypeVar("Contract", SchemaArguments, SchemaResult)
 
@@ -44,11 +45,11 @@ MAX_TITLE_CHARACTERS = 200
 MAX_NOTES = 3
 """Changes to one schema that the status lists; further ones are only counted."""
 MAX_NAMES = 1000
-"""Parameters that are kept of a schema that cannot be used; with more parameters, none are kept."""
+"""Parameters that are kept of an unusable schema; with more parameters, none are kept."""
 MAX_WORDS = 1000
-"""Characters of their descriptions."""
+"""Characters of the description of such a parameter."""
 WRAPPED = "x-fastmcp-wrap-result"
-"""FastMCP's mark of an output schema that wraps what is no object under ``result``."""
+"""FastMCP's mark of an output schema that wraps a value that is not an object under ``result``."""
 _ARTIFACTS = {"type": "array", "items": {"type": "object"}, "description": "handles of images and files, if any"}
 _TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object"})
 
@@ -62,7 +63,7 @@ def imported(
     adjust: Adjust | None,
     hide: Callable[[str], str],
 ) -> list[Tool]:
-    """The tools of a listing, sorted so that the same tools get the same names, in whatever order they are listed."""
+    """The tools of a listing, sorted so that their names do not depend on the order of the listing."""
 
     def is_renamed(name: str) -> bool:
         return imported_name(server, name) != f"{server}_{name}"
@@ -124,11 +125,11 @@ def _tool(
 def _adjusted(tool: Tool, adjust: Adjust) -> Tool | None:
     try:
         adjusted = adjust(tool)
+        is_another = adjusted is not None and adjusted.server != tool.server
     except Exception as error:
         logger.exception("adjust failed for the tool %r of the MCP server %r", tool.server_tool, tool.server)
         raise ConfigurationError(f"adjust failed with {type(error).__name__}") from None
-    as_given: object = adjusted  # by the operator, whatever the annotation says
-    if as_given is not None and not (isinstance(as_given, Tool) and as_given.server == tool.server):
+    if is_another:
         raise ConfigurationError("adjust must return the tool, changed with dataclasses.replace, or None")
     return adjusted
 
@@ -142,10 +143,10 @@ def _description(raw: Mapping[str, Any], hints: Mapping[str, Any]) -> str:
 
 
 def usable_input(tool: str, schema: object, warn: Warn) -> SchemaArguments:
-    """The contract of a tool's arguments, as far as its schema can be used."""
+    """The contract of a tool's arguments, from the usable part of its schema."""
     if not isinstance(schema, dict):
         if schema is not None:
-            warn(f"the tool {one_line(tool, 60)!r}: its input schema is no object; any arguments are passed on")
+            warn(f"the tool {one_line(tool, 60)!r}: its input schema is not an object; any arguments are passed on")
         return SchemaArguments(tool, {})
     kind = schema.get("type")
     may_be_object = kind is None or kind == "object" or (isinstance(kind, list) and "object" in kind)
@@ -160,10 +161,10 @@ def usable_input(tool: str, schema: object, warn: Warn) -> SchemaArguments:
 
 
 def usable_output(tool: str, schema: object, warn: Warn) -> tuple[SchemaResult | UntypedResult, bool]:
-    """The contract of a tool's results, as far as its schema can be used; and whether the value is under ``result``."""
+    """The contract of a tool's results, from the usable part of its schema; whether the value is under ``result``."""
     if not isinstance(schema, dict):
         if schema is not None:
-            warn(f"the tool {one_line(tool, 60)!r}: its output schema is no object; results are not checked")
+            warn(f"the tool {one_line(tool, 60)!r}: its output schema is not an object; results are not checked")
         return UntypedResult(), False
     properties = schema.get("properties")
     inner = properties.get("result") if isinstance(properties, dict) else None
@@ -180,28 +181,28 @@ def usable_output(tool: str, schema: object, warn: Warn) -> tuple[SchemaResult |
 def _usable(
     tool: str, which: str, schema: dict[str, Any], contract: Callable[[str, dict[str, Any]], Contract], warn: Warn
 ) -> tuple[Contract | None, str]:
-    """The contract, with the schema mended if need be; or None, and why there is none."""
+    """The contract, with the schema repaired if need be; or None, and the reason."""
     try:
         return contract(tool, schema), ""
     except ConfigurationError as error:
         reason = one_line(str(error).partition(": ")[2] or str(error), 200)  # without "tool '...'", which may be long
-    told = f"the tool {one_line(tool, 60)!r}: "
+    name = f"the tool {one_line(tool, 60)!r}: "
     try:
         mended, notes = repaired(own_copy(schema, "the schema"))
         made = contract(tool, mended)
     except (ConfigurationError, RecursionError):
-        return None, told + reason
+        return None, name + reason
     if not notes:
-        warn(f"{told}{reason}; it is read as one of draft 2020-12")
+        warn(f"{name}{reason}; it is read as one of draft 2020-12")
         return made, ""
     shown = "; ".join(one_line(note, 160) for note in notes[:MAX_NOTES])
     more = f"; and {len(notes) - MAX_NOTES} more changes" if len(notes) > MAX_NOTES else ""
-    warn(f"{told}the {which} schema is no valid JSON Schema: {shown}{more}")
+    warn(f"{name}the {which} schema is not a valid JSON Schema: {shown}{more}")
     return made, ""
 
 
 def _with_room(schema: dict[str, Any]) -> dict[str, Any]:
-    """With a place for ``artifacts``, where the object has none and takes no key that it does not name."""
+    """The schema with a property ``artifacts``, if the object takes only the keys that it names."""
     properties = schema.get("properties", {})
     open_ = schema.get("additionalProperties", True) is True and schema.get("unevaluatedProperties", True) is True
     if open_ or schema.get("type") != "object" or not isinstance(properties, dict) or "artifacts" in properties:
@@ -210,14 +211,14 @@ def _with_room(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _by_name_alone(tool: str, schema: dict[str, Any]) -> SchemaArguments:
-    """What the parameters at the top are called, of which type they are, what they are for: what a model needs most."""
+    """A contract of the names, types and descriptions of the parameters at the top: what a model needs most."""
     properties = schema.get("properties")
     if not isinstance(properties, dict) or len(properties) > MAX_NAMES:
         return SchemaArguments(tool, {})
     known: dict[str, Any] = {}
     for name, each in properties.items():
-        said = each if isinstance(each, dict) else {}
-        description, kind = said.get("description"), said.get("type")
+        given = each if isinstance(each, dict) else {}
+        description, kind = given.get("description"), given.get("type")
         known[name] = {"description": description[:MAX_WORDS]} if isinstance(description, str) else {}
         if isinstance(kind, str) and kind in _TYPES:
             known[name]["type"] = kind
@@ -227,5 +228,5 @@ def _by_name_alone(tool: str, schema: dict[str, Any]) -> SchemaArguments:
         return SchemaArguments(
             tool, {"type": "object", "properties": known, "required": required, "additionalProperties": True}
         )
-    except ConfigurationError:  # half of a surrogate pair, a name without end
+    except ConfigurationError:  # half of a surrogate pair, or an endless name
         return SchemaArguments(tool, {})

@@ -1,15 +1,15 @@
-"""What a server answered to a call, as a value for a program.
+"""A server's answer to a call, as a value for a program.
 
 1. `isError` is a `ToolError` with the server's text as its message.
-2. `structuredContent` is the value, where there is some. Where the tool has an output schema and the server sent none,
-   its text is taken if it is JSON: servers from before structured output do that.
-3. Otherwise one text is the value: parsed where it is a JSON object or array, and as it stands where it is anything
-   else. ``"007"`` and ``"12345678901234567890"`` are texts. No content is None, several blocks are a list.
-4. Images, audio, and embedded resources become artifacts; their handles stand where they stood. Beside structured
-   content they and links are listed under ``artifacts``, for which `schemas` makes room in closed objects. Where the
-   value is no object, or has that key or cannot have it, they are told to `unplaced` instead: nothing goes in silence.
+2. `structuredContent`, if there is some, is the value. If the tool has an output schema and the server sent no
+   structured content, its text is the value if it is JSON: servers from before structured output send that.
+3. Otherwise one text is the value: a JSON object or array is parsed, any other text stays as it is. ``"007"`` and
+   ``"12345678901234567890"`` are texts. No content is None, several blocks are a list.
+4. Images, audio, and embedded resources become artifacts; their handles take their places. Handles and links that come
+   beside structured content are listed under its key ``artifacts``, for which `imports` makes room in closed objects.
+   If the value has no room for this key, `unplaced` receives them: nothing is dropped silently.
 5. A link to a resource stays a link: ``{"uri", "name", "mime_type"}``; `McpServers.read_resource` follows it.
-6. Who passes the tool through (`heard`) is given the answer itself besides.
+6. `on_answer` receives the answer itself, for tools that are passed through.
 
 Knows answers; makes no call.
 """
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -35,7 +36,7 @@ from mcp_types import (
 )
 
 from callgate.errors import ToolError
-from callgate.mcp.verbatim import Sent, heard
+from callgate.mcp.verbatim import Sent, on_answer
 from callgate.tools.annotations import UntypedResult
 from callgate.tools.decoding import strict_json
 from callgate.tools.encoding import NotJson, compact_json
@@ -47,7 +48,7 @@ from .status import one_line
 __all__ = ["Answer", "kept_resource"]
 
 MAX_INLINE_CHARACTERS = 16 * 1024
-"""Of a resource's text; beyond that a program gets the handle alone."""
+"""Of a resource's text; of a longer one a program gets the handle alone."""
 _OCTETS = "application/octet-stream"
 
 
@@ -56,22 +57,22 @@ class Answer:
     """Reads the answers of one tool."""
 
     artifacts: Artifacts
-    """Where what is no text is kept."""
+    """Keeps images, audio and files."""
     server: str
     tool: str
     """The server's own name of the tool."""
     contract: SchemaResult | UntypedResult
-    """What the value must fit."""
+    """The value must fit this contract."""
     unwrap: bool
-    """Whether the contract is that of the value under ``result``, as FastMCP wraps what is no object."""
+    """Whether the contract is for the value under ``result``: FastMCP wraps values that are not objects."""
     unplaced: Callable[[str, str], None]
-    """Receives the name of the tool, and in one line what came beside a value that has no room for it."""
+    """Receives the name of the tool, and in one line the handles and links for which the value has no room."""
 
     def value(self, result: CallToolResult) -> Any:
-        """The value; raises `ToolError` for an error, and for an answer that makes no sense."""
+        """The value; raises `ToolError` for an error, and for an answer that cannot be read."""
         value = self._value(result)
-        if (listener := heard.get()) is not None:
-            listener.sent = Sent(result, value)
+        if (listener := on_answer.get()) is not None:
+            listener(Sent(result, value))
         return value
 
     def _value(self, result: CallToolResult) -> Any:
@@ -105,24 +106,19 @@ class Answer:
                 return {key: value for key, value in link.items() if value is not None}
 
     def _beside(self, value: Any, content: Sequence[ContentBlock], blocks: list[Any]) -> Any:
-        """The value with what came beside it, texts left out: they say the same in other words."""
-        seen = [seen for block, seen in zip(content, blocks, strict=True) if not isinstance(block, TextContent)]
-        if not seen:
+        """The value with the blocks beside it, except texts, which say the same in other words."""
+        beside = [each for block, each in zip(content, blocks, strict=True) if not isinstance(block, TextContent)]
+        if not beside:
             return value
-        if isinstance(value, dict) and "artifacts" not in value and self._fits(joined := {**value, "artifacts": seen}):
-            return joined
-        self.unplaced(self.tool, one_line(", ".join(map(_compact, seen)), 200))
+        if isinstance(value, dict) and "artifacts" not in value:
+            with contextlib.suppress(ToolError):  # the contract has no room for the key
+                self.contract.encode(self.tool, joined := {**value, "artifacts": beside})
+                return joined
+        self.unplaced(self.tool, one_line(", ".join(map(_compact, beside)), 200))
         return value
 
-    def _fits(self, value: Any) -> bool:
-        try:
-            self.contract.encode(self.tool, value)
-        except ToolError:
-            return False
-        return True
-
     def _from_text(self, content: Sequence[ContentBlock], blocks: list[Any]) -> Any:
-        texts = [seen for block, seen in zip(content, blocks, strict=True) if isinstance(block, TextContent)]
+        texts = [each for block, each in zip(content, blocks, strict=True) if isinstance(block, TextContent)]
         if len(texts) == 1 and (self.unwrap or isinstance(texts[0], (dict, list))):
             return self._beside(texts[0], content, blocks)
         raise ToolError(
@@ -133,7 +129,7 @@ class Answer:
 def kept_resource(
     resource: TextResourceContents | BlobResourceContents, artifacts: Artifacts, server: str, tool: str = ""
 ) -> dict[str, Any]:
-    """Keep a resource; returns its handle, with the text itself where it is short."""
+    """Keep a resource; returns its handle, with the text itself if it is short."""
     if isinstance(resource, BlobResourceContents):
         data, mime_type = _bytes(resource.blob), resource.mime_type or _OCTETS
     else:

@@ -1,9 +1,9 @@
-"""What must not be seen of a configuration, and texts without it.
+"""The secret values of a configuration, and texts without them.
 
-1. Secret is a value whose name sounds so, and another one that looks random. Plain short words never are: hiding
-   ``issues`` would make holes in what every tool says of itself.
-2. A secret is hidden as it stands, one of several lines also line by line and as one. A server that encodes its own
-   credentials is not stopped: it has been given them.
+1. A value is secret if its name sounds secret, or if the value looks random. Plain short words are not secret: hiding
+   ``issues`` would make holes in the description of every tool.
+2. A secret is hidden as it stands; a secret of several lines also line by line and on one line. A server that encodes
+   its own credentials is not stopped: the operator gave it these credentials.
 
 Knows names, values and texts; not where they come from.
 """
@@ -31,29 +31,29 @@ _WORD = re.compile(r"[^\W_]+")
 _PLAIN_WORD = re.compile(
     r"[A-Z]*[a-z]*(?:[A-Z][a-z]{2,})*[0-9]{0,4}|[0-9]{1,15}[A-Za-z]?|.{1,7}|[A-Za-z]*+[^\x00-\x7f][^\W\d_]*+"
 )
-"""``issues``, ``readOnly``, ``HTTPServer2``, ``2024``; and whatever is short."""
+"""``issues``, ``readOnly``, ``HTTPServer2``, ``2024``; and any short word."""
 
 
 def sounds_secret(name: str) -> bool:
-    """Whether what stands under this name should not be seen."""
+    """Whether the value under this name should be hidden."""
     return _SECRET.search(name) is not None
 
 
 def looks_random(value: str) -> bool:
-    """Whether it has at least 16 characters, digits among them, and a word as nobody writes one."""
+    """Whether a value has at least 16 characters, a digit, and a word that is not an ordinary one."""
     if len(value) < _RANDOM_FROM or not any(map(str.isdigit, value)):
         return False
     return any(_PLAIN_WORD.fullmatch(word) is None for word in _WORD.findall(value))
 
 
 class Secrets:
-    """Values that are not shown."""
+    """Values that are hidden."""
 
     def __init__(self) -> None:
         self._values: list[str] = []  # the longest first
 
     def add_named(self, name: str, value: str) -> None:
-        """Hide this value if its name sounds secret or it looks random, and what is secret in it if it is a URL."""
+        """Hide this value if its name sounds secret or the value looks random, and the secrets in it if it is a URL."""
         if sounds_secret(name) or looks_random(value) or value.partition(" ")[0].lower() in _SCHEMES:
             self.add(value)
         if "://" in value:
@@ -66,7 +66,7 @@ class Secrets:
                 self.add(value)
 
     def add(self, *values: str) -> None:
-        """Hide these values, and of one that begins with ``Bearer`` or another scheme of HTTP what follows."""
+        """Hide these values, and the rest of a value that begins with ``Bearer`` or another scheme of HTTP."""
         found = set(self._values)
         for value in values:
             scheme, _, rest = value.strip().partition(" ")
@@ -75,8 +75,7 @@ class Secrets:
         self._values = sorted((each for each in found if len(each) >= _SHORTEST), key=lambda each: (-len(each), each))
 
     def add_url(self, parts: SplitResult) -> None:
-        """Hide the user and the password of a URL, and what is secret in its query, as they are written and as they are
-        meant."""
+        """Hide the user and the password of a URL and the secrets in its query, both encoded and decoded."""
         for pair in parts.query.split("&"):
             name, _, value = pair.partition("=")
             if sounds_secret(unquote(name)) or looks_random(unquote(value)) or (not value and looks_random(name)):
@@ -86,7 +85,7 @@ class Secrets:
             self.add(written, unquote(written))
 
     def hide(self, text: str) -> str:
-        """The text with every secret replaced. Hide first and cut afterwards: what a cut leaves of one stays."""
+        """The text with every secret replaced. Hide first and cut afterwards: a part of a secret is not found."""
         for value in self._values:
             text = text.replace(value, _HIDDEN)
         return text

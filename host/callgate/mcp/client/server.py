@@ -1,16 +1,17 @@
-"""One server through its life: started, kept, brought back, given up, stopped.
+"""One server through its life: start, run, restart, fail, stop.
 
     starting ──> running ──> restarting ──> running ...
        │            ^            │
        └──> failed ─┴── <────────┘          (a call, or `restart`, tries once more)
 
-1. A start may take `start_seconds`. Starts that fail are repeated after 0.5, 1, 2, ... s, `MAX_FAILURES` in a row; a
-   program that is not there is not tried twice. A connection that held for `STABLE_SECONDS` begins the count anew.
-2. Its tools stay in the registry while it is away. A call then waits for it, `WAIT_SECONDS` at most, and fails clearly.
-3. A call that was under way when it went fails at once.
-4. After it has failed, a call tries one more start, at most every `REVIVE_SECONDS`.
+1. A start may take `start_seconds`. A start that fails is repeated after 0.5, 1, 2, ... s, up to `MAX_FAILURES` starts
+   in a row; a missing program is not tried twice. A connection that held for `STABLE_SECONDS` resets the count.
+2. The tools stay in the registry while the server is away. A call waits for the server, at most `WAIT_SECONDS`, and
+   then fails clearly.
+3. A call that was running when the server went fails at once.
+4. After the server has failed, a call tries one more start, at most every `REVIVE_SECONDS`.
 
-Knows states and time; what is said is the connection's, how it is carried the transport's.
+Knows states and time. `connection` knows the protocol, `stdio` and `http` how messages are carried.
 """
 
 from __future__ import annotations
@@ -48,9 +49,9 @@ SETTLE_SECONDS = 0.05
 """Changes of a list of tools often come in several messages."""
 BETWEEN_LISTINGS_SECONDS = 1.0
 MAX_UNPLACED = 20
-"""Tools of which the status tells that something was left beside."""
+"""Tools whose unplaced artifacts the status names."""
 MAX_ERROR_CHARACTERS = 64 * 1024
-"""Of the message of a call that failed, and of the data beside it, as JSON."""
+"""Of the message of a failed call, and of its data."""
 _STOPPED = "it was stopped"
 
 
@@ -58,10 +59,10 @@ class Server:
     """One server of the configuration.
 
     Args:
-        config: as it was written.
-        registry: where its tools go.
-        artifacts: where what is no text goes.
-        start_seconds: from its start to its tools.
+        config: of the server.
+        registry: receives the tools.
+        artifacts: receives images, audio and files.
+        start_seconds: from a start to the tools.
         adjust: the operator's word about each tool.
         on_status: called after each change of state.
     """
@@ -78,7 +79,7 @@ class Server:
     ) -> None:
         self.config = config
         self.settled = anyio.Event()
-        """Set when the first start has come to something, good or bad."""
+        """Set when the first start has succeeded, or has failed for now."""
         self._registry = registry
         self._artifacts = artifacts
         self._start_seconds = start_seconds
@@ -94,21 +95,21 @@ class Server:
         self._names: tuple[str, ...] = ()
         self._warnings: tuple[str, ...] = ()
         self._unplaced: dict[str, str] = {}
-        """What came beside values that have no room for it, by tool: the newest of each."""
+        """The newest warning of each tool whose value had no room for its artifacts."""
         self._starts = 0
         self._attempted = -REVIVE_SECONDS
         self._next_attempt: float | None = None
         self._turned, self._wanted = anyio.Event(), anyio.Event()
 
-    # its life
+    # life
 
     def begin(self) -> None:
-        """It will be served at once."""
+        """Record that `serve` will follow at once."""
         if not self.config.disabled:
             self._turn("failed" if self.config.fault else "starting")
 
     async def serve(self) -> None:
-        """Keep it going until cancelled; its tools are in the registry meanwhile. Raises nothing of its own."""
+        """Keep the server running, and its tools in the registry, until cancelled. Raises nothing else."""
         if self.config.disabled or self.config.fault is not None:
             if self.config.fault is not None:
                 logger.warning("MCP server %r: %s", self.config.name, self.config.fault)
@@ -148,11 +149,11 @@ class Server:
                     await self._wanted.wait()
                 self._next_attempt = None
                 if failed:
-                    failures = MAX_FAILURES - 1  # one more
+                    failures = MAX_FAILURES - 1  # one more start
             self._turn(again)
 
     async def _live(self) -> ServerFault:
-        """One start and what follows, until it is over; returns why. Whatever goes wrong costs its own tools only."""
+        """One start and its connection, until it is over; returns why. An error harms no other server."""
         self._fate = Fate()
         fault = ServerFault("it closed the connection")
         try:
@@ -201,7 +202,7 @@ class Server:
                     await self._take(await connection.tools())
             except (ServerFault, TimeoutError) as error:
                 text = str(error) or f"it did not answer within {self._start_seconds:g} s"
-                warning = self._hide(f"its tools have changed, and cannot be listed: {text}")
+                warning = self._hide(f"its tools have changed, but cannot be listed: {text}")
                 self._warnings = (*self._warnings, warning)[-20:]
             await anyio.sleep(BETWEEN_LISTINGS_SECONDS)
 
@@ -228,9 +229,8 @@ class Server:
         for given, tool in zip(tools, known, strict=True):
             if tool.name != given.name and given.name in registry and registry.get(given.name).server != name:
                 listing.warn(
-                    f"the tool {one_line(str(tool.server_tool), 60)!r} is called {tool.name!r}: {given.name!r} was "
-                    f"taken, by whoever came first; {one_line(f'{name}.{tool.server_tool}', 120)!r} "
-                    "always means this one"
+                    f"the tool {one_line(str(tool.server_tool), 60)!r} is called {tool.name!r}: an earlier tool has "
+                    f"the name {given.name!r}; {one_line(f'{name}.{tool.server_tool}', 120)!r} always means this one"
                 )
         self._names = tuple(sorted(tool.name for tool in known))
         self._listed = listing.tools
@@ -261,7 +261,7 @@ class Server:
             raise self._presentable(error, f"server {self.config.name!r}: ") from None
 
     async def _there(self) -> Connection:
-        """The open connection, waited for where it is just being opened."""
+        """The open connection, after a wait if it is being opened."""
         rested = anyio.current_time() - self._attempted >= REVIVE_SECONDS
         if self._state == "failed" and rested and self.config.fault is None:
             self._wanted.set()
@@ -280,7 +280,7 @@ class Server:
         )
 
     def _presentable(self, error: ToolError, before: str = "") -> ToolError:
-        """As a program and a model may see it: bounded, and without secrets."""
+        """The error as a program and a model may see it: bounded, and without secrets."""
         message, after = self._hide(error.message), ""
         if len(message) > MAX_ERROR_CHARACTERS:
             message = message[: MAX_ERROR_CHARACTERS - 3] + "..."
@@ -291,26 +291,26 @@ class Server:
         error.data = self.config.secrets.hide_in(error.data)
         return error
 
-    # what is told
+    # status
 
     def stopping(self) -> None:
-        """We are about to end it: record this as the reason that calls under way report."""
+        """Record that the host ends the server: running calls report this reason."""
         self._fate.explain(_STOPPED)
 
     def restart(self) -> None:
-        """End the connection, if there is one, and make another."""
+        """End the connection, if there is one, and open another."""
         if self._state not in ("stopped", "disabled") and self.config.fault is None:
             self.stopping()
             self._wanted.set()
             self._turn("restarting")
 
     async def restarted(self) -> None:
-        """Wait until it runs, or has failed."""
+        """Wait until the server runs or has failed."""
         while self._state not in ("running", "failed", "stopped", "disabled"):
             await self._turned.wait()
 
     def status(self) -> ServerStatus:
-        """How it is doing."""
+        """The status at this moment."""
         planned = None if self._next_attempt is None else max(0.0, self._next_attempt - anyio.current_time())
         return ServerStatus(
             name=self.config.name,
@@ -336,11 +336,11 @@ class Server:
 
     def _noise(self) -> tuple[str, ...]:
         lines, first = self._fate.noise_lines, self._hide(self._fate.noise_example)
-        what = f"it wrote {lines} line{'' if lines == 1 else 's'} to stdout that are no MCP messages"
+        what = f"it wrote {lines} line{'' if lines == 1 else 's'} to stdout that are not MCP messages"
         return (f"{what}; the first: {first}",) if lines else ()
 
     def _explained(self, fault: ServerFault) -> ServerFault:
-        """With the last line of its stderr, which most often says why."""
+        """The fault with the last line of stderr, which most often says why."""
         if isinstance(fault, CannotStart):
             return fault
         fate = self._fate
@@ -350,19 +350,18 @@ class Server:
         return ServerFault(f"{reason}{last}", fault.remedy or fate.remedy)
 
     def _note_unplaced(self, tool: str, what: str) -> None:
-        name, told = one_line(self._hide(tool), 60), self._hide(what)
-        logger.info("MCP server %r: the tool %r sent beside its value: %s", self.config.name, name, told)
+        name = one_line(self._hide(tool), 60)
+        warning = f"the tool {name!r} sent artifacts for which its value has no room; see McpServers.artifacts: {what}"
+        logger.info("MCP server %r: %s", self.config.name, self._hide(warning))
         if tool in self._unplaced or len(self._unplaced) < MAX_UNPLACED:
-            self._unplaced[tool] = (
-                f"the tool {name!r} sent what its value has no room for; it is in McpServers.artifacts: {told}"
-            )
+            self._unplaced[tool] = self._hide(warning)
 
     def _hide(self, text: str) -> str:
         return self.config.secrets.hide(text)
 
 
 def _fault_in(error: BaseException) -> ServerFault:
-    """The fault in it, if there is one, or else the first of what went wrong."""
+    """The `ServerFault` in an error, or one that names the first exception."""
     faults = error.subgroup(ServerFault) if isinstance(error, BaseExceptionGroup) else None
     first: BaseException = faults or error
     while isinstance(first, BaseExceptionGroup):

@@ -15,7 +15,7 @@ from callgate.mcp.config import ServerConfig, read_config
 from callgate.tools import Registry
 from callgate.tools.faults import did_you_mean
 
-from .artifacts import MAX_KEPT_BYTES, Artifacts
+from .artifacts import MAX_BYTES, Artifacts
 from .imports import Adjust
 from .server import Server
 from .status import ServerStatus
@@ -36,15 +36,15 @@ class Options(TypedDict, total=False):
 class McpServers:
     """MCP servers whose tools a runtime offers: ``Runtime(sources=[McpServers.read("servers.json")])``.
 
-    They are started together when the runtime is entered, and ended with everything they started when it is left.
+    Entering the runtime starts all servers together; leaving it ends them and everything that they started.
 
     Args:
         servers: from `read_config`.
-        ready_seconds: so long entering waits for servers that are still starting; their tools come later. 0 waits for
-            none.
-        start_seconds: from the start of one server to its tools; one that takes longer is ended and started again.
-        adjust: called with each tool, in a worker thread; returns it, changed with `dataclasses.replace` if need be, or
-            None to leave it out.
+        ready_seconds: how long entering waits for servers that are still starting; the tools of slower servers come
+            later. 0 waits for none.
+        start_seconds: from the start of one server to its tools; a server that takes longer is ended and started again.
+        adjust: called with each tool, in a worker thread; returns the tool, changed with `dataclasses.replace` if need
+            be, or None to leave it out.
         max_artifact_bytes: bytes of images and files that are kept, the newest first.
         on_status: called with a server's status after each change of its state, in the event loop; must not raise.
 
@@ -59,7 +59,7 @@ class McpServers:
         ready_seconds: float = 5.0,
         start_seconds: float = 60.0,
         adjust: Adjust | None = None,
-        max_artifact_bytes: int = MAX_KEPT_BYTES,
+        max_artifact_bytes: int = MAX_BYTES,
         on_status: Callable[[ServerStatus], None] = lambda _: None,
     ) -> None:
         if ready_seconds < 0 or start_seconds <= 0 or max_artifact_bytes < 0:
@@ -79,21 +79,21 @@ class McpServers:
 
     @classmethod
     def read(cls, source: str | os.PathLike[str] | Mapping[str, Any], **options: Unpack[Options]) -> McpServers:
-        """The servers of a configuration as Claude Desktop, Cursor and VS Code keep it.
+        """The servers of a configuration of Claude Desktop, Cursor or VS Code.
 
         Args:
-            source: the path of a JSON file, or what is in it: ``{"mcpServers": {"name": {"command": ...}}}``.
+            source: the path of a JSON file, or its content: ``{"mcpServers": {"name": {"command": ...}}}``.
             options: see `McpServers`.
 
         Raises:
-            ConfigurationError: it cannot be read, or is no such configuration. What is wrong with one server alone is
-                in its `status`; the others work.
+            ConfigurationError: the file cannot be read, or does not hold such a configuration. The fault of a single
+                server is in its `status`; the others work.
         """
         return cls(read_config(source), **options)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the servers, as configured."""
+        """The names of the servers in the configuration."""
         return tuple(self._servers)
 
     @asynccontextmanager
@@ -101,7 +101,7 @@ class McpServers:
         """Start the servers, and keep their tools in the registry; see `Source`.
 
         Raises:
-            ConfigurationError: they serve another runtime already.
+            ConfigurationError: the servers already serve another runtime.
         """
         if self._serving:
             raise ConfigurationError("these McpServers serve a runtime already; read the configuration once for each")
@@ -131,7 +131,11 @@ class McpServers:
         return tuple(server.status() for server in self._servers.values())
 
     async def restart(self, name: str) -> ServerStatus:
-        """End a server and start it again; returns when it runs or has failed. Raises `ConfigurationError`."""
+        """End a server and start it again; returns when the server runs or has failed.
+
+        Raises:
+            ConfigurationError: there is no such server, or the runtime is not entered.
+        """
         server = self._known(name)
         if not self._serving:
             raise ConfigurationError("the servers run while the runtime is entered: enter it first")
@@ -143,7 +147,7 @@ class McpServers:
         """Read a resource of a server into `artifacts`; returns the handles.
 
         Raises:
-            ToolError: the server cannot, or is not there.
+            ToolError: the server cannot read it, or does not run.
             ConfigurationError: there is no such server.
         """
         return await self._known(server).read_resource(uri)

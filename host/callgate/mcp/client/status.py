@@ -1,4 +1,4 @@
-"""How a server is doing: what goes wrong with it, how its connection ended, and what people and programs are told."""
+"""How a server is doing: its faults, how its connection ended, and its status in words for people and programs."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ MAX_STDERR_BYTES = 16 * 1024
 """Of the newest stderr."""
 
 ServerState = Literal["starting", "running", "restarting", "failed", "disabled", "stopped"]
-"""*starting*: for the first time. *restarting*: it went away and is brought back. *failed*: given up until it is needed
-or `McpServers.restart` is called. *stopped*: the runtime is not entered."""
+"""*starting*: for the first time. *restarting*: the server went away and is started again. *failed*: not started again
+until a call needs it or `McpServers.restart` is called. *stopped*: the runtime is not entered."""
 
 
 class ServerFault(Exception):
     """The server does not work, or not any more.
 
     Attributes:
-        remedy: what the operator may do; empty where that is plain.
+        remedy: what the operator may do; empty if that is plain.
     """
 
     def __init__(self, message: str, remedy: str = "") -> None:
@@ -35,31 +35,31 @@ class CannotStart(ServerFault):
 
 
 def one_line(text: str, most: int = MAX_CHARACTERS) -> str:
-    """Foreign text as it may stand in a line: printable, its white space as single blanks, cut at `most` characters."""
+    """Foreign text on one line: printable, with single blanks, cut at `most` characters."""
     kept = "".join(c if c.isprintable() else " " for c in text[: most * 4])
     line = " ".join(kept.split())
     return line if len(line) <= most else f"{line[: most - 3]}..."
 
 
 class Fate:
-    """One connection from its opening to its end. The transport and the session write it, the server reads it."""
+    """How one connection goes and ends. The transport and the session write it, `Server` reads it."""
 
     def __init__(self) -> None:
         self.reason = ""
-        """Why it is over; the first reason that was given."""
+        """Why the connection is over; the first reason that was recorded."""
         self.remedy = ""
-        """What the operator may do about that."""
+        """What the operator may do about the reason."""
         self.over = anyio.Event()
         """Set when nothing more can come."""
         self.noise_lines = 0
-        """Lines on stdout that are no messages: programs print banners."""
+        """Number of lines on stdout that are not messages: programs print banners."""
         self.noise_example = ""
-        """The first of them."""
+        """The first of these lines."""
         self._stderr = bytearray()
         self._stderr_cut = False
 
     def explain(self, reason: str) -> None:
-        """Record why it will be over; the first reason wins."""
+        """Record why the connection will be over; the first reason wins."""
         self.reason = self.reason or reason
 
     def seal(self, reason: str) -> None:
@@ -68,12 +68,12 @@ class Fate:
         self.over.set()
 
     def hear_noise(self, line: bytes) -> None:
-        """A line on stdout that is no message."""
+        """Count a line on stdout that is not a message."""
         self.noise_lines += 1
         self.noise_example = self.noise_example or one_line(line[:400].decode(errors="replace"), 80)
 
     def hear_stderr(self, chunk: bytes) -> None:
-        """What the process wrote to stderr; its newest `MAX_STDERR_BYTES` are kept."""
+        """Keep the newest `MAX_STDERR_BYTES` of stderr."""
         self._stderr += chunk
         self._stderr_cut = self._stderr_cut or len(self._stderr) > MAX_STDERR_BYTES
         del self._stderr[:-MAX_STDERR_BYTES]
@@ -87,30 +87,30 @@ class Fate:
 
 @dataclass(frozen=True, kw_only=True)
 class ServerStatus:
-    """One server at one moment. Nothing secret is in it."""
+    """One server at one moment, without secrets."""
 
     name: str
     state: ServerState
     transport: Literal["stdio", "http", "sse"]
     about: str = ""
-    """What it calls itself, and the protocol that is spoken."""
+    """The server's own name and version, and the protocol version."""
     tools: tuple[str, ...] = ()
-    """The names under which its tools are in the registry."""
+    """The names of its tools in the registry."""
     error: str | None = None
-    """Why it is not running, in one line; of a running one, why it was restarted last."""
+    """Why the server is not running, in one line; for a running server, why it was restarted last."""
     remedy: str | None = None
-    """What may be done about it."""
+    """What may be done about the error."""
     restarts: int = 0
-    """How often it came back after it had gone."""
+    """How often the server came back after it had gone."""
     next_attempt_seconds: float | None = None
-    """Until it is tried again; None when that is not planned."""
+    """Time until the next start; None when no start is planned."""
     warnings: tuple[str, ...] = ()
-    """What was odd about its configuration, its tools, and what it sent."""
+    """Oddities of the configuration, the tools, and the messages."""
     stderr: str = ""
-    """The newest that its process wrote there."""
+    """The newest output of the process on stderr."""
 
     def why_absent(self) -> str | None:
-        """For models, of a server that has not run yet: why its tools are not there. None of one in any other state."""
+        """Why the tools of a server that has not run yet are missing, in words for models. None in any other state."""
         server = f"the MCP server {one_line(self.name, 60)!r}"
         why = f": {one_line(self.error, 200)}" if self.error else ""
         match self.state:

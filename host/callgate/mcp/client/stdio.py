@@ -1,13 +1,13 @@
 """MCP over the stdin and stdout of a process: started in a group of its own, one JSON-RPC message a line, and ended
 with its group.
 
-1. The environment is the few variables of `INHERITED`, and what the configuration gives: the host's own credentials are
+1. The environment has the few variables of `INHERITED` and those of the configuration: the host's own credentials are
    not passed on.
-2. A line is at most `MAX_LINE_BYTES`. A longer one, and an answer that cannot be read, end the connection: the calls
-   under way fail with that reason, and the server is started again.
-3. Other lines that are no message are counted and read over: programs print banners. stderr is drained always.
-4. The end, as the specification has it: stdin closed, a grace, SIGTERM to the group, a grace, SIGKILL. What the server
-   left behind in its group ends, too, where it ended by itself. Shielded: a cancelled host leaves nothing behind.
+2. A line has at most `MAX_LINE_BYTES`. A longer line, or an answer that cannot be read, ends the connection: running
+   calls fail with that reason, and the server is started again.
+3. Other lines that are not messages are counted and skipped: programs print banners. stderr is always drained.
+4. The end follows the specification: stdin closed, a grace, SIGTERM to the group, a grace, SIGKILL. The rest of the
+   group ends, too, when the server ended by itself. Shielded: a cancelled host leaves nothing behind.
 
 The SDK's own transport keeps a line of any length, hands stderr on, and leaves the group of a server that has ended.
 """
@@ -31,7 +31,7 @@ from mcp.os.posix.utilities import terminate_posix_process_tree
 from mcp.shared.message import SessionMessage
 
 from callgate.mcp.config import ServerConfig
-from callgate.mcp.messages import Lines, NoMessage, parsed
+from callgate.mcp.messages import Lines, NotAMessage, parsed
 
 from .status import CannotStart, Fate
 
@@ -41,15 +41,15 @@ INHERITED = (
     *("LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "COMSPEC"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
 )
-"""Besides what the SDK has every server inherit (`PATH`, `HOME` and their kind): whom it trusts on the network, and
-what it needs to show texts and times; nothing secret by custom."""
+"""Variables that every server inherits besides those of the SDK (`PATH`, `HOME` and their kind): locale, time zone, and
+trusted certificates; nothing that is usually secret."""
 MAX_LINE_BYTES = 32 * 1024 * 1024
 """Of one message; an image of 24 MB fits."""
 QUEUED_MESSAGES = 1024
 """Messages on their way to the server's stdin: a cancellation must not wait for a server that does not read."""
 LAST_WORDS_SECONDS = 0.5
 GRACE_SECONDS = 2.0
-"""For a server to end by itself when its stdin is closed, and for one that was killed to be gone."""
+"""For a server to end by itself after its stdin is closed, and for a killed process to be gone."""
 TERM_SECONDS = 1.0
 """Between SIGTERM and SIGKILL."""
 POLL_SECONDS = 0.02
@@ -62,7 +62,7 @@ async def stdio_streams(config: ServerConfig, fate: Fate) -> AsyncIterator[tuple
 
     Args:
         config: the command, and its environment.
-        fate: receives stderr, lines that are no messages, and why the connection ended.
+        fate: receives stderr, lines that are not messages, and why the connection ended.
 
     Raises:
         CannotStart: there is no such program, or it may not be run.
@@ -79,7 +79,7 @@ async def stdio_streams(config: ServerConfig, fate: Fate) -> AsyncIterator[tuple
             tasks.start_soon(server.watch)
             tasks.start_soon(server.write, from_session)
             yield from_server, to_server
-            with anyio.move_on_after(LAST_WORDS_SECONDS):  # what is on its way goes out
+            with anyio.move_on_after(LAST_WORDS_SECONDS):  # let queued messages go out
                 while from_session.statistics().current_buffer_used and not fate.reason:  # noqa: ASYNC110
                     await anyio.sleep(POLL_SECONDS)
         finally:
@@ -89,7 +89,7 @@ async def stdio_streams(config: ServerConfig, fate: Fate) -> AsyncIterator[tuple
 
 
 def environment(given: Mapping[str, str]) -> dict[str, str]:
-    """What the process is given."""
+    """The environment of a server's process."""
     kept = {name: os.environ[name] for name in INHERITED if not os.environ.get(name, "()").startswith("()")}
     return {**get_default_environment(), **kept, **given}
 
@@ -132,16 +132,16 @@ class _Server:
         self._process = process
         self._fate = fate
         self._to_session = to_session
-        self._said_all = anyio.Event()
+        self._stderr_ended = anyio.Event()
 
     async def hear_stderr(self) -> None:
         with contextlib.suppress(*_GONE):
             while True:
                 self._fate.hear_stderr(await self._stderr.receive())
-        self._said_all.set()
+        self._stderr_ended.set()
 
     async def read(self) -> None:
-        """Messages from the server, until one of the ends is closed."""
+        """Read messages from the server until one of the ends is closed."""
         lines = Lines(MAX_LINE_BYTES)
         try:
             while not lines.is_too_long:
@@ -149,7 +149,7 @@ class _Server:
                     if line is None or line.strip():
                         await self._take(line)
             await self._take(None)
-        except NoMessage as error:
+        except NotAMessage as error:
             self._fate.seal(f"it sent {error}")
         except _GONE:
             await self._over("it closed its stdout")
@@ -157,12 +157,12 @@ class _Server:
 
     async def _take(self, line: bytes | None) -> None:
         if line is None:
-            raise NoMessage(f"a line of more than {MAX_LINE_BYTES} bytes: ask for less")
+            raise NotAMessage(f"a line of more than {MAX_LINE_BYTES} bytes: ask for less")
         try:
-            message = parsed(line) if b'"jsonrpc"' in line else None  # the parser takes its time to say what is wrong
-        except NoMessage as error:
-            if b'"id"' in line:  # somebody waits for it
-                raise NoMessage(f"a message that cannot be read: {error}") from None
+            message = parsed(line) if b'"jsonrpc"' in line else None  # the parser is slow on texts that are not JSON
+        except NotAMessage as error:
+            if b'"id"' in line:  # a call may wait for it
+                raise NotAMessage(f"a message that cannot be read: {error}") from None
             message = None
         if message is None:
             self._fate.hear_noise(line)
@@ -171,7 +171,7 @@ class _Server:
             await self._to_session.send(SessionMessage(message))
 
     async def write(self, from_session: MemoryObjectReceiveStream[SessionMessage]) -> None:
-        """Messages to the server; what it does not read waits, and its calls have limits of their own."""
+        """Write messages to the server. Messages wait for a server that does not read; calls have their own limits."""
         try:
             async for each in from_session:
                 data = each.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
@@ -181,34 +181,34 @@ class _Server:
             self._to_session.close()
 
     async def _over(self, reason: str) -> None:
-        """A pipe that closes is most often the first sign of an end, and the exit code says more."""
+        """Record that a pipe was closed, unless `watch` records the exit code soon, which says more."""
         with anyio.move_on_after(LAST_WORDS_SECONDS):
             await self._fate.over.wait()
         self._fate.seal(reason)
 
     async def watch(self) -> None:
-        """A process that is gone may have left its pipes to a descendant."""
+        """End the connection when the process is gone, even if a descendant still holds its pipes."""
         await self._gone_within(float("inf"))
         with anyio.move_on_after(0.2):
-            await self._said_all.wait()
+            await self._stderr_ended.wait()
         code = self._process.returncode or 0
         self._fate.seal(f"it was killed by signal {-code}" if code < 0 else f"exit code {code}")
-        await anyio.sleep(LAST_WORDS_SECONDS)  # its last messages are in the pipe, which a descendant may hold
+        await anyio.sleep(LAST_WORDS_SECONDS)  # for the last messages in a pipe that a descendant holds open
         self._to_session.close()
 
     async def end(self) -> None:
-        """End it and its group; bounded in time."""
+        """End the process and its group; bounded in time."""
         await _closed(self._stdin)
         await self._gone_within(GRACE_SECONDS)
         await terminate_posix_process_tree(self._process, TERM_SECONDS)
         await self._gone_within(GRACE_SECONDS)
         await _closed(self._stdout)
         await _closed(self._stderr)
-        # A descendant that cannot be killed may hold a pipe: asyncio's transport would warn when it is collected.
-        close = getattr(getattr(getattr(self._process, "_process", None), "_transport", None), "close", None)
-        if callable(close):
+        # a descendant that cannot be killed may hold a pipe: asyncio's transport would warn when it is collected
+        transport = getattr(getattr(self._process, "_process", None), "_transport", None)
+        if transport is not None:  # asyncio's
             with contextlib.suppress(PermissionError):
-                close()
+                transport.close()
 
     async def _gone_within(self, seconds: float) -> None:
         with anyio.move_on_after(seconds):

@@ -1,10 +1,10 @@
 """Asking the client's user whether a call may be made: the question in words, who asks it, and what the answers mean.
-Whatever is no clear yes is a no, and says why.
+Every answer that is not a clear yes is a no, with a reason.
 
-1. What is shown is what is meant: nothing in it that a terminal obeys, that turns the order of letters, or that cannot
-   be seen. Escapes stand for such characters, and JSON's quotes keep an argument's text apart from the question's own.
-2. What is left out is said, and how much: at the value that is cut, and again where the question is put. Every argument
-   has its share, so that a long one cannot push a short one out of sight.
+1. The question shows the arguments as they are. Escapes stand for characters that a terminal obeys, that turn the order
+   of letters, or that nobody sees. JSON's quotes keep an argument's text apart from the question's own.
+2. The question says how much it leaves out: at the value that is cut, and again at its end. Every argument has its
+   share, so that a long one cannot push a short one out of sight.
 3. How a question travels depends on the protocol: a request to the client in the middle of the call (up to 2025-11-25),
    or a pause of the call, which the client makes again with the answer (from 2026-07-28 on: `paused`).
 """
@@ -39,25 +39,25 @@ NOBODY = (
 
 NOT_ANSWERED = "nobody answered in time"
 MAX_SHOWN = 2_000
-"""Characters of all arguments together; a few more for names and marks."""
+"""Characters of all arguments together; names and marks take a few more."""
 _MOST_ARGUMENTS = 40
 _MOST_NAME = 100
 _LEAST = 20
 _UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
-"""Letters and marks that Unicode calls printable, and that nobody sees."""
+"""Letters and marks that Unicode calls printable, but that nobody sees."""
 
 
 Ask = Callable[[ElicitRequestFormParams], Awaitable[ElicitResult | str]]
-"""Puts a question to the client's user; gives the answer, or says why there is none."""
+"""Puts a question to the client's user; returns the answer, or the reason why there is none."""
 
 
 class Elicitation:
     """How the calls of one run are approved.
 
     Args:
-        ask: how a question travels; None where the client cannot ask.
+        ask: puts a question; None if the client cannot ask its user.
         repeats: whether the user may allow further calls of a tool at once.
     """
 
@@ -67,7 +67,7 @@ class Elicitation:
         self._always: set[str] = set()
 
     async def decide(self, request: ApprovalRequest) -> Allow | Deny:
-        """Ask, unless the user allowed all calls of that tool in this run."""
+        """Ask, unless the user allowed all further calls of that tool in this run."""
         if request.tool.name in self._always:
             return Allow()
         if self._ask is None:
@@ -99,13 +99,13 @@ class Elicitation:
 
 
 asking: ContextVar[Elicitation | None] = ContextVar("callgate_asking", default=None)
-"""How the calls of the run that this task works for are approved."""
+"""The elicitation of the run that this task works for."""
 
 
 async def ask_client(request: ApprovalRequest) -> Allow | Deny:
     """Have the user of the MCP client decide: ``Runtime(tools, approve=ask_client)``.
 
-    Asks by elicitation where the client supports it; denies where it does not, and where no client made the call.
+    Denies the call if the client does not support elicitation, or if no MCP client made the call.
     """
     elicitation = asking.get()
     if elicitation is None:
@@ -114,8 +114,8 @@ async def ask_client(request: ApprovalRequest) -> Allow | Deny:
 
 
 def in_the_middle(context: Context, client: Client, seconds: float) -> Ask:
-    """Asks with a request to the client while its own request is going on (up to 2025-11-25): one question at a time,
-    and a client that fails at asking has not said yes."""
+    """Asks with a request to the client during the client's own request (up to 2025-11-25). One question at a time; a
+    client that fails to ask has not said yes."""
 
     async def ask(question: ElicitRequestFormParams) -> ElicitResult | str:
         async with client.asking:
@@ -133,33 +133,33 @@ def in_the_middle(context: Context, client: Client, seconds: float) -> Ask:
 
 
 def question(request: ApprovalRequest) -> str:
-    """What a person is asked before this call. Raises `RecursionError` where nobody could write its arguments down."""
+    """The question to a person before this call. Raises `RecursionError` for arguments that are nested too deeply."""
     who = {"code": "program", "direct": "model"}.get(request.caller, request.caller)
     kind = "destructive tool" if request.tool.destructive else "tool"
     shown, left_out = _arguments(request.arguments)
-    whole = ""
+    warning = ""
     if left_out:
-        whole = (
+        warning = (
             f" You do not see all of it: {left_out}. If that matters, say no, and have the arguments printed "
             "before the call is made again."
         )
-    return f"The {who} wants to call the {kind} {_visible(request.tool.name)} with {shown}.{whole} Allow it?"
+    return f"The {who} wants to call the {kind} {_visible(request.tool.name)} with {shown}.{warning} Allow it?"
 
 
 def _arguments(arguments: dict[str, Any]) -> tuple[str, str]:
-    """The arguments, and what of them is left out."""
+    """The arguments as text, and words for what is left out of them."""
     text = _json(arguments)
     if len(text) <= MAX_SHOWN:
         return _visible(text), ""
     listed = list(arguments.items())[:_MOST_ARGUMENTS]
     room = MAX_SHOWN
-    told: dict[str, str] = {}
+    texts: dict[str, str] = {}
     missing = 0
-    for name, value in sorted(listed, key=lambda item: len(_json(item[1]))):  # the short ones leave theirs to the long
-        told[name], used, cut = _cut(value, max(room // (len(listed) - len(told)), _LEAST))
+    for name, value in sorted(listed, key=lambda item: len(_json(item[1]))):  # short values leave room to long ones
+        texts[name], used, cut = _cut(value, max(room // (len(listed) - len(texts)), _LEAST))
         room -= used
         missing += cut
-    parts = [f"{_json(name[:_MOST_NAME])}: {told[name]}" for name, _ in listed]
+    parts = [f"{_json(name[:_MOST_NAME])}: {texts[name]}" for name, _ in listed]
     more = len(arguments) - len(listed)
     left_out = [f"{missing:,} characters"] if missing else []
     if more:
@@ -169,7 +169,7 @@ def _arguments(arguments: dict[str, Any]) -> tuple[str, str]:
 
 
 def _cut(value: Any, share: int) -> tuple[str, int, int]:
-    """A value's text with the middle left out; how long that is, and how many characters are missing."""
+    """A value's text with its middle left out, the length of that text, and the number of missing characters."""
     text = _json(value)
     half = share // 2
     whole = value if isinstance(value, str) else text

@@ -1,11 +1,12 @@
-"""What the operator set for clients, and what lives as long as one client session: its log level, what its model has
-found, and the sandboxes that it keeps between programs, each found by a handle. Knows how the SDK tells sessions apart.
+"""What the operator set for clients, and what lives as long as one client session: its log level, the tools that its
+model found, and the sandboxes that it keeps between programs, each under a handle. Knows how the SDK tells sessions
+apart.
 
 Which session a request belongs to depends on the protocol and on the transport:
 
-- up to 2025-11-25 a connection begins with a handshake, on stdio and over HTTP; it is the session;
-- from 2026-07-28 on every request stands alone. On stdio the pipe is the session; over HTTP there is none, and what is
-  kept is found by a handle that cannot be guessed, and ends when it is idle.
+- up to 2025-11-25 a connection begins with a handshake, on stdio and over HTTP; the connection is the session;
+- from 2026-07-28 on every request stands alone. On stdio the pipe is the session. Over HTTP there is no session: a
+  sandbox is found by its handle alone, which cannot be guessed, and ends when it is idle.
 
 A kept sandbox ends with its client session, when it is idle for long, or when its program was killed.
 """
@@ -36,30 +37,27 @@ Context = ServerRequestContext[Any, Any]
 
 NEW = "new"
 _SHARES = 8
-"""Sandboxes for requests that belong to no client session: as many as so many client sessions may keep."""
+"""Requests without a client session may together keep as many sandboxes as this number of client sessions."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Serving:
-    """How a runtime is served.
-
-    Raises:
-        ConfigurationError: a value that cannot be.
-    """
+    """How a runtime is served. Raises `ConfigurationError` for a number that is not above 0."""
 
     name: str = "callgate"
     """The server's name, as clients show it."""
     direct: tuple[str, ...] = ()
     """Tools that the client sees and calls as they are, besides the meta-tools: names, ``server.tool``, or patterns
-    such as ``github.*``. Only tools that allow callers of kind ``direct``."""
+    such as ``github.*``. Only tools that allow callers of kind ``direct`` count."""
     sessions: int = 4
     """Sandboxes that one client session may keep open at the same time (`execute_code` with `session`)."""
     session_idle_seconds: float = 600.0
-    """A kept sandbox that is not used for so long is ended."""
+    """A kept sandbox that is not used for this time is ended."""
     reveal: bool = False
-    """Tools that `search_tools` found are listed, too, for that client session alone, and may be called directly."""
+    """Whether tools that `search_tools` found are listed, too, for that client session alone, and may be called
+    directly."""
     approval_seconds: float = 300.0
-    """How long a person may take over a question; then the answer is no. The run's `wall_seconds` go on meanwhile."""
+    """How long a person may take over a question before it counts as a no. The run's `wall_seconds` keep counting."""
 
     def __post_init__(self) -> None:
         for field in ("sessions", "session_idle_seconds", "approval_seconds"):
@@ -68,19 +66,19 @@ class Serving:
 
 
 class Client:
-    """One client session, or one request that belongs to none."""
+    """One client session, or one request without a session."""
 
     def __init__(self, *, alone: bool = False) -> None:
         self.owner = None if alone else self
-        """Whose the sandboxes are that it keeps; None for everybody who knows a handle."""
+        """Who owns the sandboxes that this client keeps; None for everybody who knows a handle."""
         self.conversation: Conversation | None = None
-        """What its model has searched for and found; made when it is first needed."""
+        """What the client's model searched for and found; made at the first use."""
         self.direct: tuple[str, ...] = ()
         """The tools passed through that the conversation knows of."""
         self.listed: tuple[list[McpTool], tuple[str, ...], list[McpTool]] | None = None
-        """The list of tools that is its own, and what that was made of."""
+        """The server's list and the found tools, and this client's own list made of both."""
         self.level: LoggingLevel = "info"
-        """What `logging/setLevel` asked for; up to 2025-11-25."""
+        """The level that `logging/setLevel` chose; up to 2025-11-25."""
         self.asking = anyio.Lock()
         """Held while a person is asked: one question at a time."""
 
@@ -100,7 +98,7 @@ class Clients:
     def of(self, context: Context) -> Client:
         """The client session that a request belongs to."""
         if is_modern(context):
-            # over HTTP nothing says that two requests come from one user: what one found is not shown to another
+            # over HTTP nothing says that two requests come from one user, so no request sees what another one found
             return self._pipe if context.request is None else Client(alone=True)
         connection = connection_of(context)
         client = self._connections.get(connection)
@@ -110,7 +108,7 @@ class Clients:
         return client
 
     def connections(self) -> Iterator[Connection]:
-        """Those that began with a handshake."""
+        """The connections that began with a handshake."""
         return iter(tuple(self._connections))
 
     async def _leave(self, connection: Connection) -> None:
@@ -118,11 +116,11 @@ class Clients:
 
 
 @dataclass(slots=True, eq=False)
-class _Kept:
+class _Sandbox:
     owner: Client | None
-    block: AbstractAsyncContextManager[Session]
+    context: AbstractAsyncContextManager[Session]
     session: Session | None = None
-    """None while it is just being opened."""
+    """None while the sandbox is being opened."""
     used: float = 0.0
     running: int = 0
 
@@ -132,9 +130,9 @@ class Sandboxes:
     programs that stand alone need some, too.
 
     Args:
-        runtime: whose sandboxes.
+        runtime: gives the guests.
         most: sandboxes of one client session at the same time.
-        idle_seconds: one that is not used for so long is ended.
+        idle_seconds: a sandbox that is not used for this time is ended.
     """
 
     def __init__(self, runtime: Runtime, most: int, idle_seconds: float) -> None:
@@ -142,19 +140,19 @@ class Sandboxes:
         self._most = most
         self._most_in_all = max(1, runtime.max_guests // 2)
         self._idle_seconds = idle_seconds
-        self._kept: dict[str, _Kept] = {}
+        self._kept: dict[str, _Sandbox] = {}
 
     async def open(self, owner: Client | None) -> str:
-        """Begin one; returns its handle.
+        """Open a sandbox; returns its handle.
 
         Raises:
-            ToolError: there are too many.
-            SandboxError: no guest can be had.
+            ToolError: too many are open.
+            SandboxError: the runtime cannot give a guest.
         """
         await self.sweep()
         own = [handle for handle, kept in self._kept.items() if kept.owner is owner]
         most = self._most if owner is not None else self._most * _SHARES
-        # handles without an owner are several users', who must not learn of each other's
+        # handles without an owner belong to several users, who must not learn each other's
         instead = f"go on with one of {', '.join(own)}" if own and owner is not None else ""
         if len(own) >= most:
             raise ToolError(f"{most} sessions are open, which is all there may be: {instead or 'try again later'}")
@@ -164,9 +162,9 @@ class Sandboxes:
                 f"{instead and f'{instead}, '}run the program without session, or try again later"
             )
         handle = f"s_{secrets.token_urlsafe(9)}"
-        kept = self._kept[handle] = _Kept(owner, self._runtime.session())
+        kept = self._kept[handle] = _Sandbox(owner, self._runtime.session())
         try:
-            kept.session = await kept.block.__aenter__()
+            kept.session = await kept.context.__aenter__()
         except BaseException:
             self._kept.pop(handle, None)
             raise
@@ -178,10 +176,10 @@ class Sandboxes:
 
     @contextlib.asynccontextmanager
     async def use(self, handle: str, owner: Client | None) -> AsyncIterator[Session]:
-        """The session of that handle, for one program. One that did not survive it is ended.
+        """The session of that handle, for one program. A session that did not survive the program is ended.
 
         Raises:
-            ToolError: there is none, any more or at all, or it is somebody else's.
+            ToolError: the session has ended, never was, or belongs to somebody else.
         """
         kept = self._kept.get(handle)
         if kept is None or kept.owner is not owner or kept.session is None:
@@ -203,14 +201,14 @@ class Sandboxes:
         return handle in self._kept
 
     async def sweep(self) -> None:
-        """End those that have been idle for too long."""
+        """End the sandboxes that have been idle for too long."""
         now = time.monotonic()
         for handle, kept in list(self._kept.items()):
             if kept.session is not None and not kept.running and now - kept.used > self._idle_seconds:
                 await self._end(handle)
 
     async def close(self, *owners: Client | None) -> None:
-        """End those of these owners; without owners, all."""
+        """End the sandboxes of these owners; without owners, all."""
         for handle in [handle for handle, kept in self._kept.items() if not owners or kept.owner in owners]:
             await self._end(handle)
 
@@ -220,14 +218,14 @@ class Sandboxes:
             await _leave(kept)
 
 
-async def _leave(kept: _Kept) -> None:
+async def _leave(kept: _Sandbox) -> None:
     with anyio.CancelScope(shield=True):
-        await kept.block.__aexit__(None, None, None)
+        await kept.context.__aexit__(None, None, None)
 
 
 def connection_of(context: Context) -> Connection:
     """The connection that a request came on."""
-    # 2.3.0 hands a request its connection in no other way; tests/with_mcp/server/test_sessions.py would tell
+    # SDK 2.3.0 has no other way to a request's connection; tests/with_mcp/server/test_sessions.py notices a change
     return context.session._connection
 
 

@@ -1,8 +1,8 @@
-"""The MCP server over one runtime: lists tools, answers calls, tells of what goes on. Knows the protocol's two eras,
-and no transport.
+"""The MCP server over one runtime: lists tools, answers calls, reports progress. Knows the protocol's two eras, and no
+transport.
 
-Errors: what a model did wrong, and what a tool or a program came to, is a result that the model reads, with
-``isError``. An exception of the host's is logged, and the client is told that there was one, never its text.
+Errors: a mistake of the model, and the failure of a tool or program, is a result with ``isError`` that the model reads.
+An exception of the host goes to the log; the client learns that there was one, but never reads its text.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -34,7 +35,7 @@ from mcp_types import (
 )
 
 from callgate.errors import CallgateError
-from callgate.mcp.verbatim import Heard, heard
+from callgate.mcp.verbatim import Sent, on_answer
 from callgate.runtime import Runtime
 from callgate.runtime.model import META_TOOLS, meant
 from callgate.tools.faults import did_you_mean
@@ -43,7 +44,7 @@ from callgate.version import __version__
 from .asking import Ask, Elicitation, asking, in_the_middle
 from .clients import NEW, Client, Clients, Context, Sandboxes, Serving, asks_by_form, connection_of, is_modern
 from .listing import Listing, page
-from .notes import McpTeller, Notes
+from .notes import McpSender, Notes
 from .paused import Paused
 from .results import MAX_HTTP_BYTES, carried, failed, passed_on, result_of
 
@@ -52,24 +53,25 @@ __all__ = ["Gateway"]
 logger = logging.getLogger("callgate")
 
 _LOOK_SECONDS = 1.0
-"""How often the registry is looked at for changes, and kept sandboxes for their age."""
+"""Between two looks for changed tools and for sandboxes that are idle."""
 _SETTLE_SECONDS = 0.2
 """Changes often come in several steps: clients get one notification."""
-_TELL_SECONDS = 5.0
+_NOTIFY_SECONDS = 5.0
+"""For one client to take a notification."""
 _FAILED = "callgate failed at {}; its log says why"
 _RUNS = ("execute_code", "execute_tool_plan", "execute_plan")
 
 
 @dataclass(frozen=True, slots=True)
-class House:
+class Lifespan:
     """What lives as long as a server runs."""
 
     clients: Clients
     paused: Paused
 
 
-class _Server(Server[House]):
-    """The SDK's server; says to clients of every transport that its list of tools may change."""
+class _Server(Server[Lifespan]):
+    """The SDK's server; announces on every transport that its list of tools may change."""
 
     def create_initialization_options(
         self, notification_options: NotificationOptions | None = None, *more: Any, **named: Any
@@ -83,7 +85,7 @@ class Gateway:
 
     Args:
         runtime: open for as long as the server runs.
-        serving: what the operator set.
+        serving: the operator's settings.
     """
 
     def __init__(self, runtime: Runtime, serving: Serving) -> None:
@@ -96,7 +98,7 @@ class Gateway:
             version=__version__,
             title="callgate",
             instructions=self.listing.instructions(),
-            lifespan=self._living,
+            lifespan=self._lifespan,
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
             on_subscriptions_listen=ListenHandler(self._bus),
@@ -105,23 +107,23 @@ class Gateway:
         self.server.add_request_handler("logging/setLevel", SetLevelRequestParams, self._set_level)
 
     @contextlib.asynccontextmanager
-    async def _living(self, _: Server[House]) -> AsyncIterator[House]:
-        """From before the first request until after the last."""
+    async def _lifespan(self, _: Server[Lifespan]) -> AsyncIterator[Lifespan]:
+        """Open from before the first request until after the last."""
         serving = self._serving
         clients = Clients(Sandboxes(self._runtime, serving.sessions, serving.session_idle_seconds))
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._look, clients)
             try:
-                yield House(clients, Paused(tasks, serving.approval_seconds))
+                yield Lifespan(clients, Paused(tasks, serving.approval_seconds))
             finally:
                 tasks.cancel_scope.cancel()
                 with anyio.CancelScope(shield=True):
                     await clients.sandboxes.close()
 
-    # what is listed
+    # listing
 
     async def _list_tools(self, context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
-        with _told_apart("this request"):
+        with _exceptions_logged("this request"):
             tools = self.listing.tools_of(context.lifespan_context.clients.of(context))
             if context.request is None:
                 return ListToolsResult(tools=tools)
@@ -139,8 +141,8 @@ class Gateway:
         return EmptyResult()
 
     async def _look(self, clients: Clients) -> None:
-        """Tell clients when the list has changed, and end sandboxes that nobody uses. Nothing ends it but the server's
-        end: one thing that goes wrong is logged."""
+        """Notify clients when the list has changed, and end idle sandboxes, until the server ends. Failures are
+        logged."""
         changed = anyio.Event()
         unsubscribe = self._runtime.registry.subscribe(lambda: changed.set())
         before = self.listing.tools()
@@ -154,43 +156,44 @@ class Gateway:
                     await clients.sandboxes.sweep()
                     now = self.listing.tools()
                     if now is not before and now != before:
-                        await self._tell_of_change(clients.connections(), modern=True)
+                        await self._notify_of_change(clients.connections(), modern=True)
                     before = now
                 except Exception:
                     logger.exception("looking after the clients failed; it is tried again")
         finally:
             unsubscribe()
 
-    async def _tell_of_change(self, connections: Iterable[Connection], *, modern: bool) -> None:
-        """Who cannot be told has the list all the same; one that does not read holds nobody up for long."""
+    async def _notify_of_change(self, connections: Iterable[Connection], *, modern: bool) -> None:
+        """Notify clients that the list has changed. A client that fails costs nothing, one that does not read costs
+        `_NOTIFY_SECONDS`."""
         try:
             if modern:
                 await self._bus.publish(ToolsListChanged())
             for connection in connections:
-                with anyio.move_on_after(_TELL_SECONDS):
+                with anyio.move_on_after(_NOTIFY_SECONDS):
                     await connection.send_tool_list_changed()
         except Exception as error:
-            logger.debug("a client could not be told that its list has changed: %r", error)
+            logger.debug("a client could not be notified that its list has changed: %r", error)
 
-    # what is called
+    # calls
 
     async def _call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
-        with _told_apart("this call"):
-            house: House = context.lifespan_context
-            client = house.clients.of(context)
-            teller = McpTeller(context, client)
+        with _exceptions_logged("this call"):
+            lifespan: Lifespan = context.lifespan_context
+            client = lifespan.clients.of(context)
+            sender = McpSender(context, client)
             if params.request_state is not None:
-                return await house.paused.go_on(params, teller)
+                return await lifespan.paused.go_on(params, sender)
 
             def work(ask: Ask | None, notes: Notes) -> Awaitable[CallToolResult]:
                 return self._answer(context, client, params, Elicitation(ask, repeats=params.name in _RUNS), notes)
 
             if is_modern(context) and asks_by_form(context):
-                return await house.paused.begin(params, teller, work)
+                return await lifespan.paused.begin(params, sender, work)
             ask = in_the_middle(context, client, self._serving.approval_seconds) if asks_by_form(context) else None
             notes = Notes()
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(notes.deliver, teller)
+                tasks.start_soon(notes.deliver, sender)
                 result = await work(ask, notes)
                 notes.stop()
             return result
@@ -204,21 +207,19 @@ class Gateway:
         notes: Notes,
     ) -> CallToolResult:
         """One call from beginning to end; raises nothing but cancellation."""
-        tokens = asking.set(elicitation), heard.set(listener := Heard())
+        token = asking.set(elicitation)
         try:
-            result = await self._outcome(context, client, params, listener, notes)
-            return carried(result, http=context.request is not None)
+            return carried(await self._outcome(context, client, params, notes), http=context.request is not None)
         except CallgateError as error:
             return failed(str(error))
         except Exception:
             logger.exception("the call of %r failed on the host", params.name[:100])
             return failed(_FAILED.format("this call"))
         finally:
-            asking.reset(tokens[0])
-            heard.reset(tokens[1])
+            asking.reset(token)
 
     async def _outcome(
-        self, context: Context, client: Client, params: CallToolRequestParams, listener: Heard, notes: Notes
+        self, context: Context, client: Client, params: CallToolRequestParams, notes: Notes
     ) -> CallToolResult:
         arguments = dict(params.arguments or {})
         conversation = self.listing.conversation(client)
@@ -238,16 +239,18 @@ class Gateway:
         listed = tools.get(meant(params.name, tools))
         if listed is None:
             return failed(self._not_listed(params.name))
+        sent: deque[Sent] = deque(maxlen=1)
+        on_answer.set(None if listed.name in META_TOOLS else sent.append)
         answer = await conversation.answer(listed.name, arguments, on_event=notes.put)
         if answer.tools_changed:
             alone = is_modern(context)
-            await self._tell_of_change([] if alone else [connection_of(context)], modern=alone)
-        if listed.name in META_TOOLS or listener.sent is None:
+            await self._notify_of_change([] if alone else [connection_of(context)], modern=alone)
+        if not sent:
             return result_of(answer)
-        # its server's own answer, where that can be sent
+        # the imported server's own answer, if it can be sent
         most = min(self._runtime.limits.max_message_bytes, sys.maxsize if context.request is None else MAX_HTTP_BYTES)
         outputs = listed.output_schema is not None
-        return passed_on(answer, listener.sent, outputs=outputs, most_bytes=most) or result_of(answer)
+        return passed_on(answer, sent[0], outputs=outputs, most_bytes=most) or result_of(answer)
 
     def _not_listed(self, name: str) -> str:
         known = self._runtime.registry.resolve(name)
@@ -266,8 +269,8 @@ class Gateway:
 
 
 @contextlib.contextmanager
-def _told_apart(what: str) -> Iterator[None]:
-    """The protocol's errors pass; of any other exception the client is told that there was one, the log its text."""
+def _exceptions_logged(what: str) -> Iterator[None]:
+    """Let errors of the protocol pass. Log any other exception; the client learns only that there was one."""
     try:
         yield
     except MCPError:

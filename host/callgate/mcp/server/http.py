@@ -1,13 +1,13 @@
-"""MCP over streamable HTTP, with uvicorn. Knows sockets, connections, and when to stop; who is let in is the guard's.
+"""MCP over streamable HTTP, with uvicorn. Knows sockets, connections, and when to stop; `guard` decides who is let in.
 
-1. The order of the end: runs are cancelled and open streams ended first, then connections are closed. A server that
-   waits for connections first waits for clients that listen for ever.
-2. A request is complete, body included, within `request_seconds`, counted from the connection or from the answer
-   before; single bytes that keep coming change nothing. The rest of a body whose request was answered without it has as
-   long. The answer takes as long as it takes.
-3. Of connections that never had complete headers `MAX_HALF_OPEN` are open at a time. A further one has the oldest
-   closed: a client that holds many of them is in its own way only.
-4. Beyond `most_connections` requests are answered with 503.
+1. The end: the server first cancels runs and ends open streams, then closes connections. A server that waited for
+   connections first would wait for clients that listen forever.
+2. A request, body included, must be complete within `request_seconds`, counted from the connection or from the answer
+   before; single bytes that keep coming change nothing. The rest of a body whose request was already answered has the
+   same time. An answer may take any time.
+3. At most `MAX_HALF_OPEN` connections that never had complete headers are open at a time. A further one closes the
+   oldest: a client that holds many of them harms only itself.
+4. Beyond `most_connections`, requests are answered with 503.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _BACKLOG = 128
 
 
 class _Uvicorn(uvicorn.Server):
-    """Leaves signals alone: the program that serves decides when it ends."""
+    """Leaves signals alone: the program that serves decides when the server ends."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -59,7 +59,7 @@ class _Config(uvicorn.Config):
 
 
 class _Connection(H11Protocol):
-    """One connection. (uvicorn's own timer is for what is idle after an answer, and any byte resets it.)"""
+    """One connection. (uvicorn's own timer is for idle connections after an answer, and any byte resets it.)"""
 
     config: _Config
     _deadline: asyncio.TimerHandle | None = None
@@ -69,7 +69,7 @@ class _Connection(H11Protocol):
         self._made = self.loop.time()
         self._watch()
         half_open = [each for each in self.connections if isinstance(each, _Connection) and each._half_open]
-        # one that is aborted is among them until the next turn of the loop, and many may come in one turn
+        # an aborted connection stays in the list until the next turn of the loop, and many may come in one turn
         half_open = [each for each in half_open if not each.transport.is_closing()]
         if len(half_open) > MAX_HALF_OPEN:
             min(half_open, key=lambda each: each._made).transport.abort()
@@ -115,11 +115,7 @@ def most_connections() -> int:
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    """A socket that listens there.
-
-    Raises:
-        ConfigurationError: it cannot.
-    """
+    """A socket that listens on this address. Raises `ConfigurationError` if it cannot."""
     ipv6 = ":" in host
     family = socket.AF_INET6 if ipv6 else socket.AF_INET
     both = ipv6 and socket.has_dualstack_ipv6()
@@ -138,9 +134,9 @@ async def serve_app(server: Server[Any], policy: Policy, port: int, ready: Calla
 
     Args:
         server: the SDK's.
-        policy: where to listen, and what is let in.
-        port: 0 for one that is free.
-        ready: called with the URL when requests are answered.
+        policy: where to listen, and which requests are let in.
+        port: 0 for a free one.
+        ready: called with the URL as soon as requests are answered.
 
     Raises:
         ConfigurationError: the address cannot be listened on, or this is not asyncio.
@@ -156,7 +152,7 @@ async def serve_app(server: Server[Any], policy: Policy, port: int, ready: Calla
         server,
         max_request_body_size=policy.max_body_bytes,
         session_idle_timeout=_IDLE_SECONDS,
-        max_sessions=2 * MAX_SESSIONS,  # never reached: `SessionBounds` keeps them fewer
+        max_sessions=2 * MAX_SESSIONS,  # never reached: `SessionBounds` allows fewer
     )
     app = SessionBounds(
         StreamableHTTPASGIApp(manager),
@@ -183,6 +179,6 @@ async def serve_app(server: Server[Any], policy: Policy, port: int, ready: Calla
 
 
 async def _run(web: uvicorn.Server, listening: socket.socket) -> None:
-    """Run uvicorn until `should_exit`. It is never cancelled: it would leave its connections open."""
+    """Run uvicorn until `should_exit`. Never cancelled: a cancelled uvicorn leaves its connections open."""
     with anyio.CancelScope(shield=True), listening:
         await web.serve(sockets=[listening])

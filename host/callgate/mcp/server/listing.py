@@ -1,11 +1,11 @@
 """The lists of tools that clients see: the meta-tools, and the tools passed through. Knows what the server adds to the
-runtime's definitions: sessions, the calls made, hints by what the tools are.
+runtime's definitions: sessions, the calls made, and hints that follow from the tools.
 
-1. A list is made anew when the tools have changed, which a server's tools do once a second at most. The gate decides
-   whether a tool may still be called, and it knows the tools of this moment.
-2. Clients give up on long messages over HTTP, so a list comes in pages there. A page's cursor is the number of tools
-   before it: a list that changes meanwhile may show a tool twice or leave one out, and clients are told that it has
-   changed.
+1. A list is made anew when the tools have changed; the tools of one server change at most once a second. The gate
+   decides whether a tool may still be called: the gate knows the tools of this moment.
+2. Clients drop long messages over HTTP, so a list comes in pages there. A page's cursor is the number of tools before
+   the page: a list that changes between two pages may show a tool twice or leave one out, and clients are notified of
+   the change.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["MAX_PAGE_BYTES", "Listing", "chosen", "page"]
 logger = logging.getLogger("callgate")
 
 MAX_PAGE_BYTES = 750_000
-"""Of one page; a tool that is longer has one of its own."""
+"""Of one page; a tool that is longer has a page of its own."""
 _SESSION = {
     "type": "string",
     "description": (
@@ -49,39 +49,42 @@ _META: dict[str, tuple[str, Caller | None]] = {
     "execute_code": ("Run a program", "code"),
     "execute_tool_plan": ("Run a plan of tool calls", "plan"),
 }
-"""Titles of the meta-tools, and as which caller their runs call tools."""
+"""The title of each meta-tool, and the caller as which its runs call tools."""
 
 
 class Listing:
-    """What clients of one server see.
+    """The tools that clients of one server see.
 
     Args:
-        runtime: whose tools.
-        serving: which of them clients see as they are.
+        runtime: has the tools.
+        serving: says which tools clients see as they are.
     """
 
     def __init__(self, runtime: Runtime, serving: Serving) -> None:
         self._runtime = runtime
         self._serving = serving
         self._tools: list[McpTool] = []
+        self._direct: tuple[str, ...] = ()
+        """The tools passed through."""
         self._made_of: object = None
-        self._chosen: tuple[object, tuple[str, ...]] = None, ()
-        self._told: set[str] = set()
-        """Names of tools that cannot be listed, and of which the log knows."""
+        """The registry's tools of which the two were made."""
+        self._logged: set[str] = set()
+        """Names of tools that cannot be listed and are in the log already."""
 
     def tools(self) -> list[McpTool]:
-        """What every client sees; the same object until it is made anew."""
+        """The tools that every client sees; the same object until the list is made anew."""
         now = self._runtime.registry.tools()
         if now is not self._made_of:
             self._made_of = now
+            self._direct = chosen(self._runtime.registry, self._serving.direct)
             try:
-                self._tools = self._listed(self._runtime.tool_definitions("mcp", direct=self._direct()))
+                self._tools = self._listed(self._runtime.tool_definitions("mcp", direct=self._direct))
             except Exception:
                 logger.exception("the list of tools could not be made; clients see the one before")
         return self._tools
 
     def tools_of(self, client: Client) -> list[McpTool]:
-        """What one client sees."""
+        """The tools that one client sees."""
         tools = self.tools()
         if not self._serving.reveal:
             return tools
@@ -93,19 +96,19 @@ class Listing:
         return before[2]
 
     def conversation(self, client: Client) -> Conversation:
-        """What its model has searched for; searches are learned from, whether or not the list grows by them."""
-        direct = self._direct()
+        """The conversation of the client's model, which learns from searches whether or not the list grows by them."""
+        self.tools()
         before = client.conversation
-        if before is None or client.direct != direct:
-            client.direct = direct
+        if before is None or client.direct != self._direct:
+            client.direct = self._direct
             state = None if before is None else before.state()
             before = client.conversation = self._runtime.conversation(
-                direct=direct, grows=self._serving.reveal, state=state
+                direct=self._direct, grows=self._serving.reveal, state=state
             )
         return before
 
     def instructions(self) -> str:
-        """What the client's model is told of the whole server, by what is offered."""
+        """The server's introduction for the client's model; names only what is offered."""
         sandbox = self._has_sandbox()
         programs = "Python that calls the tools" if sandbox else "Python that is a graph of tool calls"
         parts = [
@@ -121,13 +124,6 @@ class Listing:
             parts.append("Programs see each other's variables where they name the same session.")
         return " ".join(parts)
 
-    def _direct(self) -> tuple[str, ...]:
-        """The tools passed through, as they are now."""
-        registry = self._runtime.registry
-        if self._chosen[0] is not registry.tools():
-            self._chosen = registry.tools(), chosen(registry, self._serving.direct)
-        return self._chosen[1]
-
     def _has_sandbox(self) -> bool:
         try:
             _ = self._runtime.backend
@@ -136,12 +132,12 @@ class Listing:
         return True
 
     def _listed(self, given: Iterable[dict[str, Any]]) -> list[McpTool]:
-        """Definitions of the runtime, or of a conversation, as MCP lists them."""
+        """The definitions of the runtime, or of a conversation, as MCP tools."""
         names = ModelNames(self._runtime.registry)
         return [tool for each in given if (tool := self._carried(names, each)) is not None]
 
     def _carried(self, names: ModelNames, given: dict[str, Any]) -> McpTool | None:
-        """One tool; None where no client could read its schemas. One bad tool does not cost the others."""
+        """One tool; None if no client could read its schemas. One bad tool does not hide the others."""
         try:
             tool = self._made(names, given)
             if not (too_deep(tool.input_schema) or too_deep(tool.output_schema)):
@@ -150,8 +146,8 @@ class Listing:
         except Exception as error:
             why = repr(error)[:300]
         name = printable(str(given.get("name"))[:100])
-        if name not in self._told:
-            self._told.add(name)
+        if name not in self._logged:
+            self._logged.add(name)
             logger.warning("the tool %s is not listed: %s", name, printable(why))
         return None
 
@@ -169,15 +165,15 @@ class Listing:
                     tool.description = (tool.description or "").replace(_AFRESH, _AFRESH_OR_NOT)
                     tool.input_schema["properties"]["session"] = _SESSION
         elif (known := names.resolve(tool.name)) is not None:
-            _say(tool, registry.get(known))
+            _pass_on_words(tool, registry.get(known))
         return tool
 
 
 def chosen(registry: Registry, patterns: Iterable[str]) -> tuple[str, ...]:
-    """The tools that the patterns name and that a model may call directly, sorted.
+    """The names of the tools that the patterns name and that a model may call directly.
 
     Args:
-        registry: the tools.
+        registry: has the tools.
         patterns: names, ``server.tool``, or patterns of either (``*``, ``?``, ``[...]``).
     """
     patterns = tuple(patterns)
@@ -213,18 +209,18 @@ def page(tools: list[McpTool], cursor: str | None) -> tuple[list[McpTool], str |
     return tools[start:], None
 
 
-def _say(tool: McpTool, known: Tool) -> None:
-    """What the tool's server said for people; its hints as far as the operator has not changed them."""
+def _pass_on_words(tool: McpTool, known: Tool) -> None:
+    """Add the title and the hints of the tool's server, without the hints that the operator changed."""
     if isinstance(known, ImportedTool):
         tool.title = known.title
         changed = () if known.keeps_its_hints else ("readOnlyHint", "destructiveHint", "idempotentHint")
-        kept = {name: said for name, said in known.annotations.items() if name not in changed}
+        kept = {name: value for name, value in known.annotations.items() if name not in changed}
         ours = ToolAnnotations() if tool.annotations is None else tool.annotations
         tool.annotations = ToolAnnotations.model_validate({**ours.model_dump(by_alias=True), **kept})
 
 
 def _hints(title: str, registry: Registry, caller: Caller | None) -> ToolAnnotations:
-    """What a run may do is what the tools that it may call do: the sandbox itself changes nothing."""
+    """The hints of a meta-tool follow from the tools that its runs may call: the sandbox itself changes nothing."""
     offered = [tool for tool in registry.tools() if caller in tool.allowed_callers]
     return ToolAnnotations(
         title=title,

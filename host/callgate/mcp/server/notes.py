@@ -1,11 +1,11 @@
-"""What a run tells its client while it goes on: log messages for prints and calls, and progress.
+"""Messages to the client while a run goes on: log messages for prints and calls, and progress.
 
-1. Every print is in a log message. Those that wait are joined, up to `_MOST_PRINTED` characters a message: a client
-   over HTTP gives up on longer ones.
-2. What is sent together makes one or two progress messages: what was printed, joined, and the latest of the calls.
-   What is left out of them is said, and counted.
-3. What has not been sent yet is kept here, and calls beyond a number are counted, so that a client that reads slowly
-   costs the host no memory beyond the run's own `max_log_bytes`.
+1. Every print is in a log message. Waiting prints are joined, up to `_MOST_PRINTED` characters a message: a client over
+   HTTP drops longer ones.
+2. Notes that are sent together make one or two progress messages: the printed text, joined, and the latest call. The
+   message counts what it leaves out.
+3. Unsent notes are kept here, and calls beyond a number are only counted, so that a client that reads slowly costs the
+   host no memory beyond the run's own `max_log_bytes`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from callgate.tools.faults import printable
 from .clients import Client, Context, is_modern
 from .results import sendable
 
-__all__ = ["McpTeller", "Notes", "Teller"]
+__all__ = ["McpSender", "Notes", "Sender"]
 
 logger = logging.getLogger("callgate")
 
@@ -35,16 +35,18 @@ _LEVELS: tuple[LoggingLevel, ...] = (
     "debug", "info", "notice", "warning", "error", "critical", "alert", "emergency",
 )  # fmt: skip
 _MOST_LINES = 200
-"""Lines about calls that wait to be sent; further ones are counted."""
+"""Lines about calls that wait to be sent; further lines are only counted."""
 _SHORT = 80
+"""Characters of one argument."""
 _LINE = 300
+"""Characters of a line about a call."""
 _MOST_PRINTED = 32_768
-"""Characters that the program printed, in one message; they are six times as many bytes at most, escaped."""
+"""Printed characters in one log message; escaped, they are at most six times as many bytes."""
 _MOST_PROGRESS = 2_000
-"""Characters of them in a progress message: the last ones."""
+"""Printed characters in one progress message: the last ones."""
 
 
-class Teller(Protocol):
+class Sender(Protocol):
     """Sends to the client. Raises nothing but cancellation."""
 
     async def log(self, level: LoggingLevel, logger: str, text: str) -> None: ...
@@ -52,15 +54,15 @@ class Teller(Protocol):
     async def progress(self, done: float, message: str) -> None: ...
 
 
-class McpTeller:
-    """Sends notes on the stream of one request, as far as its client wants them."""
+class McpSender:
+    """Sends notes on the stream of one request, if the client wants them."""
 
     def __init__(self, context: Context, client: Client) -> None:
         self._context = context
         self._client = client
 
     async def log(self, level: LoggingLevel, logger: str, text: str) -> None:
-        """One `notifications/message`."""
+        """Send one `notifications/message`."""
         if is_modern(self._context):
             wanted = level in allowed_log_levels(self._context.protocol_version, self._context.meta)
         else:
@@ -73,14 +75,14 @@ class McpTeller:
                 )
 
     async def progress(self, done: float, message: str) -> None:
-        """One `notifications/progress`, where the request carried a token."""
+        """Send one `notifications/progress`, if the request carried a token."""
         with _advisory():
             await self._context.session.report_progress(done, None, message)
 
 
 @contextlib.contextmanager
 def _advisory() -> Iterator[None]:
-    """A note that cannot be sent harms no run."""
+    """Log exceptions of the transport: a note that cannot be sent does not fail the run."""
     try:
         yield
     except Exception as error:
@@ -100,7 +102,7 @@ class Notes:
         self._stopped = False
 
     def put(self, event: Event) -> None:
-        """Take an event in; never blocks."""
+        """Keep the note for an event; never blocks."""
         match event:
             case Printed(text=text):
                 self._printed.append(sendable(text))
@@ -111,36 +113,36 @@ class Notes:
                 self._line("debug", lambda: f"{record.tool}: {progress:g}{of}{f': {message}' if message else ''}")
             case CallEnded(record=record):
                 self._ended += 1
-                self._line("info" if record.status == "succeeded" else "warning", lambda: _told(record))
+                self._line("info" if record.status == "succeeded" else "warning", lambda: _outcome(record))
             case StepEnded(step=step):
                 self._ended += 1
-                told = f"step {step.id}: {step.status}" + (f": {step.error}" if step.error else "")
-                self._line("info" if step.status in ("succeeded", "skipped") else "warning", lambda: told)
+                line = f"step {step.id}: {step.status}" + (f": {step.error}" if step.error else "")
+                self._line("info" if step.status in ("succeeded", "skipped") else "warning", lambda: line)
             case _:
                 return
         self._news.set()
 
     def stop(self) -> None:
-        """The present `deliver` returns when everything so far is sent; another one may follow."""
+        """Have `deliver` return as soon as it has sent everything so far; it may be called again."""
         self._stopped = True
         self._news.set()
 
-    async def deliver(self, teller: Teller) -> None:
-        """Send what comes, prints before calls where both wait, until `stop`, which may have been called before."""
+    async def deliver(self, sender: Sender) -> None:
+        """Send notes until `stop` was called, before or during this call. Waiting prints go before waiting calls."""
         while True:
             printed, lines, left_out = "".join(self._printed), self._lines, self._left_out
             self._printed, self._lines, self._left_out = [], [], 0
             if left_out:
                 lines.append(("info", f"... and {left_out} more notes of calls, left out"))
             for start in range(0, len(printed), _MOST_PRINTED):
-                await teller.log("info", "callgate.program", printed[start : start + _MOST_PRINTED])
+                await sender.log("info", "callgate.program", printed[start : start + _MOST_PRINTED])
             for level, line in lines:
-                await teller.log(level, "callgate.calls", line)
+                await sender.log(level, "callgate.calls", line)
             for message in (_end_of(printed), lines[-1][1] if lines else ""):
                 if message:
-                    # it has to grow each time, and a program that prints has got on, too
+                    # progress has to grow each time, and a print is progress, too
                     self._sent = max(self._sent + 1, self._ended)
-                    await teller.progress(self._sent, message)
+                    await sender.progress(self._sent, message)
             if self._printed or self._lines:
                 continue
             if self._stopped:
@@ -150,7 +152,7 @@ class Notes:
             await self._news.wait()
 
     def _line(self, level: LoggingLevel, text: Callable[[], str]) -> None:
-        """A line about a call; where too many wait, it is only counted, and not written."""
+        """Keep a line about a call. If too many lines wait, only count it."""
         if len(self._lines) < _MOST_LINES:
             self._lines.append((level, _one_line(text())))
         else:
@@ -163,7 +165,7 @@ def _one_line(text: str) -> str:
 
 
 def _end_of(printed: str) -> str:
-    """What was printed, in one line; of much, the end."""
+    """The printed text in one line; of a long text, the end."""
     left_out = len(printed) - _MOST_PROGRESS
     if left_out <= 0:
         return printable(" ".join(printed.split()))
@@ -182,14 +184,14 @@ def _short(value: object) -> str:
     try:
         for piece in json.JSONEncoder(ensure_ascii=False).iterencode(value):
             text += piece[: _SHORT + 1]
-            if len(text) > _SHORT:  # the rest of a large value is not written for nothing
+            if len(text) > _SHORT:  # the rest of a large value would be cut anyway
                 break
     except (RecursionError, TypeError, ValueError):
         return "…"
     return text if len(text) <= _SHORT else f"{text[: _SHORT - 1]}…"
 
 
-def _told(record: CallRecord) -> str:
+def _outcome(record: CallRecord) -> str:
     cached = ", cached" if record.cached else ""
     error = f": {record.error}" if record.error else ""
     return f"{_call(record)} {record.status} in {record.duration_seconds * 1000:.1f} ms{cached}{error}"

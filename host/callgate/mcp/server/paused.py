@@ -1,13 +1,16 @@
-"""Calls that pause to ask (2026-07-28): the call is answered with its questions, the client puts them to its user and
-makes the call again with the answers, and the run, which has waited, goes on. Knows who attends a run, if anybody.
+"""Calls that pause to ask (2026-07-28). The server answers the call with its questions; the client puts them to its
+user and makes the call again with the answers; the run, which waited, goes on. Knows which request attends a run, if
+any.
 
-1. A run lives in the server's task group, not in the request: a request attends it until it is over or has questions.
-2. It is found again by a state that cannot be guessed, and only by a call of the same tool with the same arguments.
-3. A run has one task, one scope and one deadline. While nobody attends it the deadline stands, as far away as an answer
-   may take; its `wall_seconds` go on meanwhile. A run whose client gives up the request that attends it is cancelled.
+1. A run lives in the server's task group, not in the request: a request attends the run until the run is over or has
+   questions.
+2. A call finds its run again by a state that cannot be guessed, and only with the same tool and the same arguments.
+3. A run has one task, one scope and one deadline. The deadline holds while no request attends the run: it is the time
+   that an answer may take. The run's `wall_seconds` keep counting. A client that cancels the attending request cancels
+   the run.
 4. At most `MAX_PAUSED` runs wait at a time; a further question is answered with no, and its run goes on.
-5. An answer counts only for a question that was sent. One that comes too late is ignored, one to a question that was
-   never sent is refused.
+5. An answer counts only for a question that was sent. A late answer is ignored; an answer to a question that was never
+   sent is refused.
 """
 
 from __future__ import annotations
@@ -35,15 +38,15 @@ from mcp_types import (
 from callgate.tools.encoding import canonical_json
 
 from .asking import NOT_ANSWERED, Ask
-from .notes import Notes, Teller
+from .notes import Notes, Sender
 
 __all__ = ["MAX_PAUSED", "Paused"]
 
 MAX_PAUSED = 16
-"""Runs of one server that wait for answers at the same time: each may hold one of the runtime's guests (64)."""
+"""Runs of one server that may wait for answers at the same time; each may hold one of the runtime's guests (64)."""
 TOO_MANY = "it needs the user's approval, and too many calls wait for answers here already; try again later"
 _GATHERING_SECONDS = 0.02
-"""Calls made together ask together: so long the first question waits for others."""
+"""How long the first question waits for others: calls that are made together ask together."""
 
 Work = Callable[[Ask, Notes], Awaitable[CallToolResult]]
 
@@ -54,7 +57,7 @@ class _Question:
     answered: anyio.Event = field(default_factory=anyio.Event)
     answer: ElicitResult | str = NOT_ANSWERED
     waits: bool = True
-    """Whether no client has it at this moment."""
+    """Whether the question still has to be sent to a client."""
 
     def settle(self, answer: ElicitResult | str) -> None:
         self.answer, self.waits = answer, False
@@ -74,20 +77,20 @@ class _Run:
         self.attended = False
         self._questions: dict[str, _Question] = {}
         self._sent: set[str] = set()
-        self._put = 0
+        self._asked = 0
         self._seconds = seconds
         self._news = anyio.Event()
 
     def end(self) -> None:
-        """Nothing more comes of it."""
+        """Mark the run as over, and wake the request that attends it."""
         self.is_over = True
         self.notes.stop()
         self._news.set()
 
     async def ask(self, question: ElicitRequestFormParams) -> ElicitResult | str:
         """Put a question to the client that attends the run."""
-        self._put += 1
-        key = f"approval_{self._put}"
+        self._asked += 1
+        key = f"approval_{self._asked}"
         asked = self._questions[key] = _Question(question)
         self._news.set()
         try:
@@ -98,10 +101,10 @@ class _Run:
         return asked.answer
 
     def take(self, answers: CallToolRequestParams) -> None:
-        """What the user said; a question that was sent and is still open will be asked again.
+        """Take the user's answers. An open question without an answer will be sent again.
 
         Raises:
-            MCPError: an answer is to a question that was never sent. None of them counts then.
+            MCPError: an answer is to a question that was never sent; then none of the answers counts.
         """
         given = answers.input_responses or {}
         for key in given:
@@ -115,7 +118,7 @@ class _Run:
                 asked.waits = True
 
     async def questions(self) -> dict[str, _Question]:
-        """Questions that no client has; empty when the run is over."""
+        """Wait for questions that have to be sent; empty when the run is over."""
         while not self.is_over and not self._waiting():
             self._news = anyio.Event()
             await self._news.wait()
@@ -124,7 +127,7 @@ class _Run:
         return {} if self.is_over else self._waiting()
 
     def send(self, questions: dict[str, _Question]) -> dict[str, InputRequest]:
-        """These questions, as they go to the client that attends the run, and leaves it with them."""
+        """These questions as the answer of the attending request, which then leaves the run."""
         for asked in questions.values():
             asked.waits = False
         self._sent |= questions.keys()
@@ -137,11 +140,11 @@ class _Run:
 
 
 class Paused:
-    """The runs of one server that may pause: those going on, and those that have ended while nobody attended them.
+    """The runs of one server that may pause: those going on, and those that ended while no request attended them.
 
     Args:
-        tasks: where they live.
-        seconds: how long nobody may attend one.
+        tasks: the runs live here.
+        seconds: how long a run may be without a request that attends it.
     """
 
     def __init__(self, tasks: anyio.abc.TaskGroup, seconds: float) -> None:
@@ -150,16 +153,16 @@ class Paused:
         self._runs: dict[str, _Run] = {}
 
     async def begin(
-        self, params: CallToolRequestParams, teller: Teller, work: Work
+        self, params: CallToolRequestParams, sender: Sender, work: Work
     ) -> CallToolResult | InputRequiredResult:
-        """Begin a call, and attend it."""
+        """Begin a call and attend its run."""
         run = _Run(_call(params), self._seconds)
         self._runs[run.state] = run
         self._tasks.start_soon(self._live, run, work)
-        return await self._attend(run, teller)
+        return await self._attend(run, sender)
 
-    async def go_on(self, params: CallToolRequestParams, teller: Teller) -> CallToolResult | InputRequiredResult:
-        """Go on with a call, with the answers.
+    async def go_on(self, params: CallToolRequestParams, sender: Sender) -> CallToolResult | InputRequiredResult:
+        """Go on with a call that waited for these answers.
 
         Raises:
             MCPError: no such call waits for answers, or not for these.
@@ -170,24 +173,24 @@ class Paused:
                 INVALID_PARAMS, "no call waits for these answers: it has ended, or was made with other arguments"
             )
         run.take(params)
-        return await self._attend(run, teller)
+        return await self._attend(run, sender)
 
     async def _live(self, run: _Run, work: Work) -> None:
         try:
             with run.scope:
                 run.result = await work(run.ask, run.notes)
                 run.end()
-                await anyio.sleep_forever()  # until somebody has taken the result, or the deadline comes
+                await anyio.sleep_forever()  # until a request has taken the result, or the deadline comes
         finally:
             run.end()
             self._runs.pop(run.state, None)
 
-    async def _attend(self, run: _Run, teller: Teller) -> CallToolResult | InputRequiredResult:
+    async def _attend(self, run: _Run, sender: Sender) -> CallToolResult | InputRequiredResult:
         run.attended, run.scope.deadline = True, math.inf
         pauses = False
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(run.notes.deliver, teller)
+                tasks.start_soon(run.notes.deliver, sender)
                 questions = await run.questions()
                 while questions and sum(not each.attended for each in self._runs.values()) >= MAX_PAUSED:
                     for asked in questions.values():
@@ -196,7 +199,7 @@ class Paused:
                 run.notes.stop()
             pauses = bool(questions)
         finally:
-            if not pauses:  # it is over, or the request was given up
+            if not pauses:  # the run is over, or the request was cancelled
                 run.scope.cancel()
                 self._runs.pop(run.state, None)
         if pauses:

@@ -1,10 +1,10 @@
 """How many client sessions one peer may have over HTTP. Knows addresses and headers; nothing of the protocol inside.
 
-1. A peer is an IPv4 address, or the first 64 bits of an IPv6 address: so much of it one client chooses itself.
-2. A peer at its bound that opens a session loses one that is idle: no call of it is going on. Sessions that were opened
-   and hardly used go first, then the one that was unused for the longest time. Its client receives a 404 and opens
-   another session, as the protocol has it. Where nothing is idle, the new session is refused with 503.
-3. Where all peers together have as many as there may be, the peer with the most sessions loses one in that way.
+1. A peer is an IPv4 address, or the first 64 bits of an IPv6 address: one client chooses the rest itself.
+2. A peer at its bound that opens a session loses one that is idle, with no call in progress. Sessions that were opened
+   and hardly used end first, then the session that was unused for the longest time. Its client receives a 404 and opens
+   another session, as the protocol has it. Where no session is idle, the new session is refused with 503.
+3. At the bound of all peers together, the peer with the most sessions loses one in that way.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ class _Session:
     peer: str
     used: float
     requests: int = 0
-    working: int = 0
-    listening: int = 0
+    calls: int = 0
+    """Calls in progress."""
 
 
 class SessionBounds:
-    """Lets requests through to `app`, and ends sessions of it with the DELETE that a client would send.
+    """Lets requests through to `app`, and ends sessions of `app` with the DELETE that a client would send.
 
     Args:
         app: serves MCP over streamable HTTP.
         per_peer: sessions of one peer.
         in_all: sessions of all peers.
-        idle_seconds: after so long without a request `app` ends a session itself.
+        idle_seconds: a session that was not used for so long counts as hardly used, however many requests it had.
     """
 
     def __init__(self, app: ASGIApp, *, per_peer: int, in_all: int, idle_seconds: float) -> None:
@@ -55,7 +55,7 @@ class SessionBounds:
         self._in_all = in_all
         self._idle_seconds = idle_seconds
         self._sessions: dict[str | _Session, _Session] = {}
-        """By id; by themselves while no answer has named them."""
+        """By session id. A session that is being opened has no id yet and stands under itself."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
@@ -65,7 +65,7 @@ class SessionBounds:
         if session is None:
             version = headers.get("mcp-protocol-version", "")
             if name is not None or scope["method"] != "POST" or version not in ("", *HANDSHAKE_PROTOCOL_VERSIONS):
-                await self._app(scope, receive, send)  # it stands alone, or its session is over: it opens none
+                await self._app(scope, receive, send)  # this request opens no session
                 return
             session = _Session(_peer(scope), time.monotonic())
             self._sessions[session] = session
@@ -82,30 +82,23 @@ class SessionBounds:
                     self._sessions.pop(known, None)
             await send(message)
 
-        works = scope["method"] != "GET"
+        works = scope["method"] != "GET"  # a client that only listens is idle
         session.requests += 1
-        session.working += works
-        session.listening += not works
+        session.calls += works
         try:
             if opens and not await self._make_room(scope, session):
                 logger.warning("refused a new session of %s: there are too many, and all are in use", session.peer)
-                told = "there are too many client sessions, and all are in use; try again later"
-                await error_response(503, told, {})(scope, receive, send)
+                why = "there are too many client sessions, and all are in use; try again later"
+                await error_response(503, why, {})(scope, receive, send)
                 return
             await self._app(scope, receive, sending)
         finally:
-            session.working -= works
-            session.listening -= not works
+            session.calls -= works
             session.used = time.monotonic()
             self._sessions.pop(session, None)
 
     async def _make_room(self, scope: Scope, newest: _Session) -> bool:
-        """Whether that session may stay, if need be in place of an idle one."""
-        now = time.monotonic()
-        for name, each in list(self._sessions.items()):
-            busy = each.working or each.listening or each is newest
-            if not busy and now - each.used > self._idle_seconds:
-                del self._sessions[name]  # the application has ended it
+        """End an idle session if there are too many. Returns whether the newest session may stay."""
         held = Counter(each.peer for each in self._sessions.values())
         if held[newest.peer] > self._per_peer:
             loser = newest.peer
@@ -113,10 +106,11 @@ class SessionBounds:
             loser = held.most_common(1)[0][0]
         else:
             return True
+        since = time.monotonic() - self._idle_seconds
         idle = [
-            (each.requests > _HARDLY, each.used, name)
+            (each.requests > _HARDLY and each.used > since, each.used, name)
             for name, each in self._sessions.items()
-            if each.peer == loser and not each.working and isinstance(name, str)
+            if each.peer == loser and not each.calls and isinstance(name, str)
         ]
         if not idle:
             return False
@@ -125,13 +119,13 @@ class SessionBounds:
         headers = [each for each in scope["headers"] if each[0] not in (b"content-length", b"content-type")]
         headers.append((_SESSION.encode(), ended.encode("latin-1")))
 
-        async def nothing() -> Message:
+        async def no_body() -> Message:
             return {"type": "http.request", "body": b"", "more_body": False}
 
-        async def unheard(_: Message) -> None:
+        async def drop(_: Message) -> None:
             pass
 
-        await self._app({**scope, "method": "DELETE", "headers": headers}, nothing, unheard)
+        await self._app({**scope, "method": "DELETE", "headers": headers}, no_body, drop)
         return True
 
 

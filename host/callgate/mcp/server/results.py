@@ -1,16 +1,15 @@
-"""The result of a call, as MCP states it: text for the model, and a structured result that fits the tool's output
-schema; and what a message can carry. Pure; runs nothing.
+"""The result of a call as an MCP message: text for the model, and a structured result that fits the tool's output
+schema. Knows what a message can carry. Pure; runs nothing.
 
 1. The structured result is bounded like the text: some clients put it into the model's context instead.
-2. JSON of any depth can be written, and is not read: System.Text.Json stops at 64 levels, serde_json at 128, pydantic
-   at 200, and a client that could not read an answer waits for it for ever. So a structured result has `MAX_LEVELS`.
-3. Over HTTP the SDK's client gives up on an event of more than 1 MiB, and with it on the answer.
+2. JSON of any depth can be written, but not read: System.Text.Json stops at 64 levels, serde_json at 128, pydantic at
+   200, and a client that cannot read an answer waits for it forever. So a structured result has at most `MAX_LEVELS`.
+3. Over HTTP the SDK's client drops an event of more than 1 MiB, and with it the answer.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from typing import Any
 
 from mcp_types import CallToolResult, TextContent
@@ -19,6 +18,7 @@ from callgate.mcp.verbatim import Sent
 from callgate.runtime import CallRecord, CodeResult, PlanResult
 from callgate.runtime.answers import Answer, error_text
 from callgate.runtime.result import cut
+from callgate.tools.decoding import depth
 
 __all__ = [
     "CALLS_SCHEMA", "MAX_HTTP_BYTES", "MAX_LEVELS", "SESSION_SCHEMA", "carried", "failed", "passed_on", "result_of",
@@ -26,14 +26,14 @@ __all__ = [
 ]  # fmt: skip
 
 MAX_LEVELS = 60
-"""Of arrays and objects inside each other, in a structured result and in a tool's schemas."""
+"""Levels of arrays and objects in a structured result and in a tool's schemas."""
 MAX_HTTP_BYTES = 1_000_000
 """Of one result over HTTP."""
 _MOST_CALLS = 100
 _MOST_LEVELS = MAX_LEVELS - 3
-"""Of a value inside a structured result: outputs are in an object, schemas in an object in a list."""
+"""Levels of a value inside a structured result: outputs are in an object, schemas in an object in a list."""
 _MOST_TEXT = 8_000
-"""Characters of a value that is nested too deeply, as text."""
+"""Characters of a value that is nested too deeply and therefore sent as text."""
 
 CALLS_SCHEMA: dict[str, Any] = {
     "type": "array",
@@ -57,11 +57,11 @@ SESSION_SCHEMA: dict[str, Any] = {
 
 
 def result_of(answer: Answer, *, session: str | None = None, note: str = "") -> CallToolResult:
-    """An answer as MCP states it.
+    """The message for an answer.
 
     Args:
-        answer: the result of the call.
-        session: the handle of the session that goes on, after `execute_code`.
+        answer: of the call.
+        session: after `execute_code`, the handle of the session that lives on.
         note: one more line for the model.
     """
     structured = answer.structured()
@@ -80,13 +80,13 @@ def result_of(answer: Answer, *, session: str | None = None, note: str = "") -> 
 
 
 def passed_on(answer: Answer, sent: Sent, *, outputs: bool, most_bytes: int) -> CallToolResult | None:
-    """A server's answer as it sent it; None where it is not the result of the call, or cannot be sent.
+    """The answer of an imported server, word for word. None if it differs from the call's result, or cannot be sent.
 
     Args:
-        answer: the result of the call.
+        answer: of the call.
         sent: what the server sent.
-        outputs: whether the tool is listed with an output schema, which the structured result fits.
-        most_bytes: of the result as JSON.
+        outputs: whether the tool is listed with an output schema, which the structured result must fit.
+        most_bytes: of the message as JSON.
     """
     theirs = sent.result
     if not answer.ok or not theirs.content or not _same(answer.value, sent.value):
@@ -102,7 +102,7 @@ def passed_on(answer: Answer, sent: Sent, *, outputs: bool, most_bytes: int) -> 
 
 
 def _same(value: Any, other: Any) -> bool:
-    """Whether nobody has changed the value on its way: a wrapper that an operator put around the tool, say."""
+    """Whether the two values are equal: a wrapper of the operator around the tool may have changed one."""
     try:
         return value is other or bool(value == other)
     except RecursionError:
@@ -110,7 +110,7 @@ def _same(value: Any, other: Any) -> bool:
 
 
 def failed(message: str) -> CallToolResult:
-    """A call that did not give a result; the model reads why."""
+    """The message for a call without a result; the model reads why."""
     return CallToolResult(content=[TextContent(text=sendable(error_text(message)))], is_error=True)
 
 
@@ -125,7 +125,7 @@ def _call(record: CallRecord) -> dict[str, Any]:
 
 
 def _flatten(structured: dict[str, Any]) -> None:
-    """Put text in the place of values that are nested too deeply for a message, and leave such schemas out."""
+    """Replace values that are nested too deeply for a message by text, and leave such schemas out."""
     for key, values in (("value", structured), ("outputs", structured.get("outputs", {}))):
         for name in [key] if values is structured else list(values):
             if too_deep(values.get(name), _MOST_LEVELS):
@@ -145,8 +145,8 @@ def _as_text(value: Any) -> str:
 
 
 def _sendable(value: Any) -> Any:
-    """`value`, without lone surrogates, which no message can carry."""
-    if too_deep(value):  # it will not be sent
+    """`value` without lone surrogates, which no message can carry."""
+    if too_deep(value):  # `carried` will not send it
         return value
     text = json.dumps(value, ensure_ascii=False)
     try:
@@ -157,26 +157,21 @@ def _sendable(value: Any) -> Any:
 
 
 def sendable(text: str) -> str:
-    """`text` without lone surrogates, which no message can carry."""
+    """`text` without lone surrogates, which no message can carry; a question mark replaces each."""
     return text.encode("utf-8", "replace").decode()
 
 
 def too_deep(value: Any, most: int = MAX_LEVELS) -> bool:
     """Whether a JSON value has more than `most` levels."""
-    level = [value] if isinstance(value, (dict, list)) else []
-    for _ in range(most):
-        if not level:
-            return False
-        level = [each for outer in level for each in _inside(outer) if isinstance(each, (dict, list))]
-    return bool(level)
+    return depth(value, most) > most
 
 
 def carried(result: CallToolResult, *, http: bool) -> CallToolResult:
-    """The result, or one in its place that says why it cannot be sent and what to do.
+    """The result, or an error that says why the result cannot be sent and what to do.
 
     Args:
         result: of a call.
-        http: whether it goes over HTTP.
+        http: whether the result goes over HTTP.
     """
     if result.structured_content is not None and too_deep(result.structured_content):
         return _instead(f"it is nested more than {MAX_LEVELS} levels deep")
@@ -190,12 +185,7 @@ def _size(result: CallToolResult) -> int:
 
 
 def _instead(why: str) -> CallToolResult:
-    told = (
-        f"Error: the call was made, but what came of it cannot be sent: {why}. "
+    return failed(
+        f"the call was made, but its result cannot be sent: {why}. "
         "Call the tool in a program (execute_code), and return the part that you need."
     )
-    return CallToolResult(content=[TextContent(text=told)], is_error=True)
-
-
-def _inside(value: dict[str, Any] | list[Any]) -> Iterable[Any]:
-    return value.values() if isinstance(value, dict) else value

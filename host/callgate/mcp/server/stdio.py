@@ -1,10 +1,10 @@
 """MCP over this process's stdin and stdout. Knows descriptors, lines and messages; nothing of tools.
 
-1. Nothing but the protocol is on stdout: while a server runs, descriptor 1 leads to stderr, so that prints of tools, of
-   C libraries and of child processes land there, and descriptor 0 to nothing.
+1. Only the protocol is on stdout: while a server runs, descriptor 1 leads to stderr, so that prints of tools, C
+   libraries and child processes land there, and descriptor 0 leads to nothing.
 2. Every wait can be cancelled. (The SDK's own transport reads in a thread, which Ctrl-C cannot end.)
-3. A line that is not a message, or is longer than `MAX_LINE_BYTES`, is skipped; the log says so in one line.
-4. The end of stdin, or nobody reading stdout any more, ends the server.
+3. A line that is not a message, or is longer than `MAX_LINE_BYTES`, is skipped; the log has a line about it.
+4. The server ends when stdin ends, or when nobody reads stdout any more.
 """
 
 from __future__ import annotations
@@ -21,15 +21,9 @@ import anyio
 import anyio.lowlevel
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
-from mcp_types import (
-    INTERNAL_ERROR,
-    ErrorData,
-    JSONRPCError,
-    JSONRPCMessage,
-    JSONRPCResponse,
-)
+from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, JSONRPCResponse
 
-from callgate.mcp.messages import Lines, NoMessage, read_message
+from callgate.mcp.messages import Lines, NotAMessage, read_message
 
 __all__ = ["MAX_LINE_BYTES", "StdioWire", "stdio_wire", "streams"]
 
@@ -39,12 +33,12 @@ MAX_LINE_BYTES = 16 * 1024 * 1024
 """Of one message from the client."""
 _CHUNK = 1 << 16
 _ATOMIC = 4096
-"""POSIX: a pipe that is ready takes as much without waiting."""
+"""Bytes that a pipe takes without waiting when it is ready (POSIX)."""
 
 
 @dataclass(frozen=True, slots=True)
 class StdioWire:
-    """The client's ends: where its messages come from, and where ours go."""
+    """The descriptors that messages of the client come from, and that our messages go to."""
 
     incoming: int
     outgoing: int
@@ -52,10 +46,10 @@ class StdioWire:
 
 @contextlib.contextmanager
 def stdio_wire(*, for_good: bool = False) -> Iterator[StdioWire]:
-    """Take descriptors 0 and 1 for the protocol; everything else that reads or writes there finds other ends.
+    """Take descriptors 0 and 1 for the protocol, and put /dev/null and stderr in their place for everything else.
 
     Args:
-        for_good: they are not given back, so that what libraries write when the process exits is no protocol either.
+        for_good: do not give the descriptors back, so that libraries cannot write to the client when the process exits.
     """
     sys.stdout.flush()
     wire = StdioWire(_moved(0), _moved(1))
@@ -87,7 +81,7 @@ Write = MemoryObjectSendStream[SessionMessage]
 
 @contextlib.asynccontextmanager
 async def streams(wire: StdioWire) -> AsyncIterator[tuple[Read, Write]]:
-    """Messages from the client, and to it, for the SDK's server."""
+    """The streams of messages from and to the client, for the SDK's server."""
     to_server, from_client = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     to_client, from_server = anyio.create_memory_object_stream[SessionMessage](0)
     async with anyio.create_task_group() as tasks:
@@ -111,9 +105,9 @@ async def _read_all(fd: int, to_server: MemoryObjectSendStream[SessionMessage | 
                     continue
                 try:
                     if line is None:
-                        raise NoMessage(f"longer than {MAX_LINE_BYTES} bytes")
+                        raise NotAMessage(f"longer than {MAX_LINE_BYTES} bytes")
                     await to_server.send(SessionMessage(read_message(line)))
-                except NoMessage as error:
+                except NotAMessage as error:
                     logger.warning("from the client: a line is %s; it is skipped", error)
 
 
@@ -143,7 +137,7 @@ async def _write_all(
 
 
 async def _write(fd: int, data: bytes) -> None:
-    """Write without ever holding up the event loop for long. Raises `OSError` when nobody reads any more."""
+    """Write in pieces that do not block the event loop. Raises `OSError` when nobody reads any more."""
     rest = memoryview(data)
     while rest:
         try:
@@ -156,7 +150,7 @@ async def _write(fd: int, data: bytes) -> None:
 def _line(message: JSONRPCMessage) -> bytes:
     try:
         return message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
-    except ValueError:  # what no JSON can carry, such as a lone surrogate
+    except ValueError:  # a value that JSON cannot carry, such as a lone surrogate
         logger.exception("a message to the client could not be written")
         if not isinstance(message, (JSONRPCResponse, JSONRPCError)):
             return b""

@@ -9,8 +9,8 @@ from typing import Any
 import jsonschema_rs
 
 from . import checks
-from .api import Asked, Heard, Spoke, StandIn, Told, of_content, pieces, wire
-from .checks import Call, Refusal, Refused, Said, Script, only, required
+from .api import Asked, CallResult, InputText, ModelTurn, StandIn, of_content, pieces, wire
+from .checks import Call, Output, Refusal, Refused, Script, only, required
 from .server import KEY, Event
 
 TOOL = (
@@ -59,7 +59,7 @@ class AnthropicMessages(StandIn):
         shown |= _shown(messages, tools)
         direct = {tool["name"] for tool in given if "direct" in tool.get("allowed_callers", ["direct"])}
         return Asked(
-            said=list(self._said([each for each in messages if each.get("role") != "system"])),
+            conversation=list(self._conversation([each for each in messages if each.get("role") != "system"])),
             tools={name: schema for name, schema in tools.items() if name in shown & direct},
             descriptions={tool["name"]: tool.get("description", "") for tool in given},
             strict=[tool["name"] for tool in given if tool.get("strict")],
@@ -73,23 +73,23 @@ class AnthropicMessages(StandIn):
         error = {"type": refused.kind, "message": str(refused)}
         return {"type": "error", "error": error, "request_id": "req_stand_in"}
 
-    def answer(self, body: dict[str, Any], said: list[Said], before: int, after: int) -> dict[str, Any]:
+    def answer(self, body: dict[str, Any], outputs: list[Output], before: int, after: int) -> dict[str, Any]:
         content: list[dict[str, Any]] = []
-        for each in said:
+        for each in outputs:
             if isinstance(each, Call):
                 used = {"type": "tool_use", "id": self.call_id("toolu"), "name": each.name}
                 content.append({**used, "input": dict(each.arguments), "caller": {"type": "direct"}})
             else:
                 text = each.text if isinstance(each, Refusal) else each
                 content.append({"type": "text", "text": text, "citations": None})
-        reason = "tool_use" if any(isinstance(each, Call) for each in said) else "end_turn"
+        reason = "tool_use" if any(isinstance(each, Call) for each in outputs) else "end_turn"
         return {
             "id": f"msg_{len(self.requests):024}",
             "type": "message",
             "role": "assistant",
             "model": body["model"],
             "content": content,
-            "stop_reason": "refusal" if any(isinstance(each, Refusal) for each in said) else reason,
+            "stop_reason": "refusal" if any(isinstance(each, Refusal) for each in outputs) else reason,
             "stop_sequence": None,
             "usage": {"input_tokens": before, "output_tokens": after},
         }
@@ -113,7 +113,7 @@ class AnthropicMessages(StandIn):
         yield {"type": "message_delta", "delta": delta, "usage": {"output_tokens": answer["usage"]["output_tokens"]}}
         yield {"type": "message_stop"}
 
-    def _said(self, messages: list[dict[str, Any]]) -> Iterator[Heard | Spoke | Told]:
+    def _conversation(self, messages: list[dict[str, Any]]) -> Iterator[InputText | ModelTurn | CallResult]:
         if not messages or messages[0].get("role") != "user":
             raise Refused("messages: first message must use the user role")
         for position, message in enumerate(messages):
@@ -122,14 +122,14 @@ class AnthropicMessages(StandIn):
             if message["role"] == "assistant":
                 used = [block for block in blocks if block["type"] == "tool_use"]
                 texts = [text for block in used for text in (block["name"], wire(block["input"]))]
-                yield Spoke({block["id"]: block["name"] for block in used}, of_content(blocks) + texts)
+                yield ModelTurn({block["id"]: block["name"] for block in used}, of_content(blocks) + texts)
                 continue
             results = [block for block in blocks if block["type"] == "tool_result"]
             if blocks[: len(results)] != results:
                 raise Refused("calls without results after them: tool_result blocks stand first in a message")
             for block in results:
-                yield Told(block["tool_use_id"], of_content(block.get("content")))
-            yield Heard(of_content(blocks))
+                yield CallResult(block["tool_use_id"], of_content(block.get("content")))
+            yield InputText(of_content(blocks))
         if messages[-1]["role"] != "user":
             raise Refused("This model does not support assistant message prefill.")
 

@@ -1,4 +1,4 @@
-"""What the providers' endpoints have in common: a request is read, the script plays its turn, tokens are counted.
+"""The common part of the providers' endpoints: read a request, let the script play its turn, count the tokens.
 
 Counted are the texts of a request as it came over the wire: the system text, the text of every message, the name and
 the arguments of every call, every result, and the array of tools as compact JSON. What a provider adds is not counted,
@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import checks
-from .checks import Answer, Call, Refusal, Refused, Said, Script, Turn, only, required
+from .checks import Answer, Call, Output, Refusal, Refused, Script, Turn, only, required
 from .server import Answered, Event
 
-__all__ = ["Asked", "Count", "Heard", "Spoke", "StandIn", "Told", "of_content", "pieces", "wire"]
+__all__ = ["Asked", "CallResult", "Count", "InputText", "ModelTurn", "StandIn", "of_content", "pieces", "wire"]
 
 Count = Callable[[str], int]
 """The tokens of a text."""
@@ -26,23 +26,23 @@ _PIECE = 24
 
 
 @dataclass(frozen=True)
-class Heard:
-    """Texts of the user, or of the system, which the script does not see."""
+class InputText:
+    """Texts of the user, or of the system; the script does not see those of the system."""
 
     texts: Sequence[str]
     system: bool = False
 
 
 @dataclass(frozen=True)
-class Spoke:
-    """The model spoke: the tools that it called, by the calls' ids; its words, with names and arguments."""
+class ModelTurn:
+    """One turn of the model: the names of the called tools by call id, and all texts, names and arguments included."""
 
     calls: dict[str, str] = field(default_factory=dict)
     texts: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
-class Told:
+class CallResult:
     """The result of one call."""
 
     id: str
@@ -51,10 +51,10 @@ class Told:
 
 @dataclass(kw_only=True)
 class Asked:
-    """A request, read.
+    """A request after reading.
 
     Attributes:
-        said: the conversation, whose texts are counted.
+        conversation: its texts are counted.
         tools: input schemas of the tools that the model sees, by name.
         descriptions: of the tools.
         strict: names of tools whose arguments always fit the schema.
@@ -64,7 +64,7 @@ class Asked:
         texts: that are counted besides.
     """
 
-    said: Sequence[Heard | Spoke | Told]
+    conversation: Sequence[InputText | ModelTurn | CallResult]
     tools: Mapping[str, Mapping[str, Any]]
     descriptions: Mapping[str, str]
     texts: Sequence[str]
@@ -75,7 +75,7 @@ class Asked:
 
 
 class StandIn:
-    """An endpoint. A subclass reads requests and writes answers of its provider's.
+    """An endpoint. A subclass reads the requests and writes the answers of one provider.
 
     Args:
         script: the model.
@@ -89,7 +89,7 @@ class StandIn:
 
     path = ""
     fields: Sequence[str] = ()
-    """That the body may have."""
+    """The fields that a body may have."""
     at_once = True
     """Whether results have to follow their calls before anything else."""
 
@@ -112,27 +112,27 @@ class StandIn:
         required(body, "model", str)
         asked = self.read(headers, body)
         turn = self._turn(asked)
-        texts = [*asked.texts, *(text for each in asked.said for text in each.texts)]
+        texts = [*asked.texts, *(text for each in asked.conversation for text in each.texts)]
         before = self._total(texts)
         if 0 < self._context_tokens < before:
             raise self.too_long(before, self._context_tokens)
-        said = self.script.play(turn)
-        checks.calls(said, asked.tools, choice=asked.choice, parallel=asked.parallel, strict=asked.strict)
-        checks.output(said, asked.schema)
+        outputs = self.script.play(turn)
+        checks.calls(outputs, asked.tools, choice=asked.choice, parallel=asked.parallel, strict=asked.strict)
+        checks.output(outputs, asked.schema)
         self.requests.append(body)
-        answer = self.answer(body, said, before, self._total(_spoken(said)))
+        answer = self.answer(body, outputs, before, self._total(_texts_of(outputs)))
         return self.stream(body, answer) if body.get("stream") else answer
 
     def authorize(self, headers: Mapping[str, str]) -> None:
-        """Raises `Refused` where the key or another header is missing."""
+        """Raises `Refused` if the key or another header is missing."""
         raise NotImplementedError
 
     def read(self, headers: Mapping[str, str], body: dict[str, Any]) -> Asked:
-        """Read a request. Raises `Refused` where the service would not take it."""
+        """Read a request. Raises `Refused` if the service would refuse it."""
         raise NotImplementedError
 
-    def answer(self, body: dict[str, Any], said: list[Said], before: int, after: int) -> dict[str, Any]:
-        """Write what the model said, with the tokens `before` and `after`."""
+    def answer(self, body: dict[str, Any], outputs: list[Output], before: int, after: int) -> dict[str, Any]:
+        """Write the outputs of the model, with the numbers of tokens `before` and `after`."""
         raise NotImplementedError
 
     def stream(self, body: dict[str, Any], answer: dict[str, Any]) -> Iterator[Event]:
@@ -140,7 +140,7 @@ class StandIn:
         raise Refused("stream: this stand-in does not stream")
 
     def refusal(self, refused: Refused) -> dict[str, Any]:
-        """The service's way to say no."""
+        """The body of a refusal, in the service's form."""
         raise NotImplementedError
 
     def too_long(self, tokens: int, most: int) -> Refused:
@@ -156,13 +156,13 @@ class StandIn:
         return sum(self._count(text) for text in texts if text)
 
     def _turn(self, asked: Asked) -> Turn:
-        """What the model sees when it is its turn."""
+        """The conversation as the model sees it at its turn."""
         waiting: dict[str, str] = {}
         latest: Mapping[str, str] = {}
         got: dict[str, str] = {}
         turns, user = 0, ""
-        for each in asked.said:
-            if isinstance(each, Told):
+        for each in asked.conversation:
+            if isinstance(each, CallResult):
                 if each.id not in waiting:
                     raise Refused(f"a result without its call: {each.id}")
                 del waiting[each.id]
@@ -170,7 +170,7 @@ class StandIn:
                 continue
             if waiting and self.at_once:
                 break
-            if isinstance(each, Heard):
+            if isinstance(each, InputText):
                 user = user if each.system else " ".join(each.texts) or user
             else:
                 turns, latest = turns + 1, each.calls
@@ -199,8 +199,8 @@ def pieces(text: str) -> Iterator[tuple[int, str]]:
         yield begin, text[begin : begin + _PIECE]
 
 
-def _spoken(said: Sequence[Said]) -> Iterator[str]:
-    for each in said:
+def _texts_of(outputs: Sequence[Output]) -> Iterator[str]:
+    for each in outputs:
         if isinstance(each, Call):
             yield from (each.name, wire(dict(each.arguments)))
         else:

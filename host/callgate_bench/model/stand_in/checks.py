@@ -25,7 +25,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back for a call."""
+    """The result of a call."""
 
     name: str
     text: str
@@ -33,12 +33,12 @@ class Answer:
 
 @dataclass(frozen=True)
 class Turn:
-    """All that a model sees when it is its turn."""
+    """Everything that a model sees at its turn."""
 
     number: int
-    """How often it has spoken before."""
+    """The number of turns before this one."""
     user: str
-    """What the user said last."""
+    """The last words of the user."""
     tools: Mapping[str, Mapping[str, Any]]
     """Input schemas of the tools it may call, by name."""
     descriptions: Mapping[str, str]
@@ -47,20 +47,20 @@ class Turn:
 
     @property
     def answer(self) -> str:
-        """The one result there is."""
+        """The text of the only result."""
         (only,) = self.answers
         return only.text
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """The model will not go on, and says why."""
+    """The model refuses, with a reason."""
 
     text: str
 
 
-Said = str | Call | Refusal
-Move = Said | Sequence[Said]
+Output = str | Call | Refusal
+Move = Output | Sequence[Output]
 """Text, a call, a refusal, or several of them."""
 
 
@@ -74,8 +74,8 @@ class Script:
     def __init__(self, *turns: Callable[[Turn], Move]) -> None:
         self.turns = turns
 
-    def play(self, turn: Turn) -> list[Said]:
-        """What the model does now.
+    def play(self, turn: Turn) -> list[Output]:
+        """The model's next outputs.
 
         Raises:
             AssertionError: it has no turn left; or as the turn's function does.
@@ -83,7 +83,7 @@ class Script:
         if turn.number >= len(self.turns):
             raise AssertionError(f"the script has {len(self.turns)} turns, and the model is asked once more: {turn}")
         move = self.turns[turn.number](turn)
-        return [move] if isinstance(move, Said) else list(move)
+        return [move] if isinstance(move, Output) else list(move)
 
 
 OBJECT_PARTS = ("properties", "$defs", "definitions")
@@ -91,7 +91,7 @@ LIST_PARTS = ("anyOf", "allOf", "oneOf", "prefixItems")
 
 
 class Refused(Exception):
-    """The service says no.
+    """The service refuses the request.
 
     Attributes:
         status: the HTTP status.
@@ -120,7 +120,7 @@ class Refused(Exception):
 
 
 def required(body: Mapping[str, Any], name: str, kind: type) -> Any:
-    """A field that has to be there; no bool is an int here."""
+    """The value of a required field; a bool does not count as an int."""
     value = body.get(name)
     if name not in body:
         raise Refused(f"{name}: Field required")
@@ -130,7 +130,7 @@ def required(body: Mapping[str, Any], name: str, kind: type) -> Any:
 
 
 def only(where: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
-    """Nothing that the service does not know."""
+    """Refuse fields that the service does not know."""
     for name in given:
         if name not in known:
             raise Refused(f"{where}.{name}: Extra inputs are not permitted")
@@ -175,33 +175,33 @@ def _closed(where: str, schema: Any) -> None:
     _closed(f"{where}.items", schema.get("items"))
 
 
-def output(said: Sequence[Said], schema: dict[str, Any] | None) -> None:
-    """Whether what a model said in the end is the JSON that it was held to."""
-    if schema is not None and all(isinstance(each, str) for each in said):
-        jsonschema_rs.validate(schema, json.loads("".join(map(str, said))))
+def output(outputs: Sequence[Output], schema: dict[str, Any] | None) -> None:
+    """Check that the last words of a model are JSON that fits the schema."""
+    if schema is not None and all(isinstance(each, str) for each in outputs):
+        jsonschema_rs.validate(schema, json.loads("".join(map(str, outputs))))
 
 
 def calls(
-    said: Sequence[Said], tools: Mapping[str, Any], *, choice: str, parallel: bool, strict: Sequence[str] = ()
+    outputs: Sequence[Output], tools: Mapping[str, Any], *, choice: str, parallel: bool, strict: Sequence[str] = ()
 ) -> None:
     """Whether a model could have done this, under the choice that was sent.
 
     The services hold their models to it; here it is the script that has to keep to it. A model may always refuse.
 
     Args:
-        said: what the model does.
+        outputs: of the model.
         tools: the input schemas, by name.
         choice: ``auto``, ``none``, ``required``, or the name of the one tool that has to be called.
         parallel: whether it may make several calls at once.
         strict: tools whose arguments always fit the schema.
     """
-    if any(isinstance(each, Refusal) for each in said):
+    if any(isinstance(each, Refusal) for each in outputs):
         return
-    made = [each for each in said if isinstance(each, Call)]
-    assert choice != "none" or not made, "the script calls a tool, and was told not to"
-    assert choice in ("auto", "none") or made, f"the script calls no tool, and was told to: {choice}"
+    made = [each for each in outputs if isinstance(each, Call)]
+    assert choice != "none" or not made, "the script calls a tool although no call is allowed"
+    assert choice in ("auto", "none") or made, f"the script calls no tool although a call is required: {choice}"
     assert choice in ("auto", "none", "required") or {each.name for each in made} == {choice}
-    assert parallel or len(made) <= 1, "the script makes several calls at once, and was told not to"
+    assert parallel or len(made) <= 1, "the script makes several calls at once although only one is allowed"
     for each in made:
         assert each.name in tools, f"the script calls {each.name}, which is not among {sorted(tools)}"
         if each.name in strict:

@@ -1,4 +1,4 @@
-"""Ways in which endpoints misbehave, around a stand-in that does not: each request meets the next of them.
+"""Faults of endpoints around a correct stand-in: each request meets the next fault.
 
 A fault is given what would answer the request, and answers in its place.
 """
@@ -21,7 +21,7 @@ Fault = Callable[[Callable[[], Answered]], Answered]
 
 
 class Faulty:
-    """An endpoint that misbehaves.
+    """An endpoint with faults.
 
     Args:
         api: the endpoint.
@@ -66,27 +66,27 @@ def refusing(status: int, message: str = "no", *, headers: Mapping[str, str] | N
 
 
 def hanging_up(after: int = 0) -> Fault:
-    """The connection is closed in the middle of a stream, after so many events; or with no word at all."""
+    """The connection is closed after so many events of a stream, or before the first."""
     return _cut(after, _hang_up)
 
 
 def ending(after: int) -> Fault:
-    """A stream ends in good order after so many events, and is not at its end."""
+    """A stream ends without an error after so many events, before its real end."""
     return _cut(after, lambda: iter(()))
 
 
 def stalling(after: int, released: threading.Event) -> Fault:
-    """A stream falls silent after so many events, until it is released; then the connection is closed."""
+    """A stream falls silent after so many events; when the stream is released, the connection is closed."""
     return _cut(after, lambda: _hang_up(released.wait(60)))
 
 
 def dribbling(after: int, released: threading.Event, *, every_seconds: float = 0.02) -> Fault:
-    """A stream gives signs of life after so many events, and nothing else, until it is released."""
+    """A stream sends only signs of life after so many events, until the stream is released."""
     return _cut(after, lambda: ("" for _ in iter(lambda: released.wait(every_seconds), True)))
 
 
 def edited(change: Callable[[dict[str, Any]], dict[str, Any] | str | None]) -> Fault:
-    """Each event of a stream, or the whole answer, is changed; None leaves an event away."""
+    """Each event of a stream, or the whole answer, is changed; None drops an event."""
 
     def fault(answer: Callable[[], Answered]) -> Answered:
         events = answer()
@@ -102,7 +102,7 @@ def edited(change: Callable[[dict[str, Any]], dict[str, Any] | str | None]) -> F
 
 
 def saying(text: bytes) -> Fault:
-    """Something that is no answer, with status 200."""
+    """A body that is not an answer, with status 200."""
     return lambda answer: text
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from . import checks
-from .api import Asked, Heard, Spoke, StandIn, Told, of_content, pieces, wire
-from .checks import Call, Refusal, Refused, Said, Script, only, required
+from .api import Asked, CallResult, InputText, ModelTurn, StandIn, of_content, pieces, wire
+from .checks import Call, Output, Refusal, Refused, Script, only, required
 from .server import KEY, Event
 
 _FUNCTION = ("name", "description", "parameters", "strict")
@@ -59,13 +59,13 @@ class OpenAIChat(_OpenAI):
         items = list(_items(required(body, "messages", list)))
         return _asked(body, functions, tools, items, schema=_schema(body.get("response_format")))
 
-    def answer(self, body: dict[str, Any], said: list[Said], before: int, after: int) -> dict[str, Any]:
-        text = "\n".join(each for each in said if isinstance(each, str))
-        refused = "\n".join(each.text for each in said if isinstance(each, Refusal))
+    def answer(self, body: dict[str, Any], outputs: list[Output], before: int, after: int) -> dict[str, Any]:
+        text = "\n".join(each for each in outputs if isinstance(each, str))
+        refused = "\n".join(each.text for each in outputs if isinstance(each, Refusal))
         message: dict[str, Any] = {"role": "assistant", "content": text or None, "refusal": refused or None}
         message["annotations"] = []
         calls = []
-        for each in said:
+        for each in outputs:
             if isinstance(each, Call):
                 function = {"name": each.name, "arguments": wire(dict(each.arguments))}
                 calls.append({"id": self.call_id("call"), "type": "function", "function": function})
@@ -134,9 +134,9 @@ class OpenAIResponses(_OpenAI):
                 raise Refused(f"Missing required parameter: 'tools[{position}].parameters' or '.strict'.")
         return _asked(body, given, _function_tools(given, "tools[{}]", _RESPONSES_TOOL), self._items(body))
 
-    def answer(self, body: dict[str, Any], said: list[Said], before: int, after: int) -> dict[str, Any]:
+    def answer(self, body: dict[str, Any], outputs: list[Output], before: int, after: int) -> dict[str, Any]:
         name = f"resp_{len(self.requests):024}"
-        output = [self._item(each, f"{len(self.requests)}_{position}") for position, each in enumerate(said)]
+        output = [self._item(each, f"{len(self.requests)}_{position}") for position, each in enumerate(outputs)]
         if body.get("store") is not False:
             self._kept[name] = self._items(body) + output
         return {
@@ -171,13 +171,13 @@ class OpenAIResponses(_OpenAI):
                 raise Refused(f"the stand-in knows no item of type {each['type']!r}")
         return self._kept[before] + items
 
-    def _item(self, said: Said, name: str) -> dict[str, Any]:
-        if isinstance(said, Call):
-            call = {"type": "function_call", "id": f"fc_{name}", "call_id": self.call_id("call"), "name": said.name}
-            return {**call, "arguments": wire(dict(said.arguments)), "status": "completed"}
-        part: dict[str, Any] = {"type": "output_text", "text": said, "annotations": [], "logprobs": []}
-        if isinstance(said, Refusal):
-            part = {"type": "refusal", "refusal": said.text}
+    def _item(self, item: Output, name: str) -> dict[str, Any]:
+        if isinstance(item, Call):
+            call = {"type": "function_call", "id": f"fc_{name}", "call_id": self.call_id("call"), "name": item.name}
+            return {**call, "arguments": wire(dict(item.arguments)), "status": "completed"}
+        part: dict[str, Any] = {"type": "output_text", "text": item, "annotations": [], "logprobs": []}
+        if isinstance(item, Refusal):
+            part = {"type": "refusal", "refusal": item.text}
         message = {"type": "message", "id": f"msg_{name}", "role": "assistant", "status": "completed"}
         return {**message, "content": [part]}
 
@@ -201,7 +201,7 @@ def _asked(
     schema: dict[str, Any] | None = None,
 ) -> Asked:
     return Asked(
-        said=list(_said(items)),
+        conversation=list(_conversation(items)),
         tools=tools,
         descriptions={each["name"]: each.get("description") or "" for each in functions},
         strict=[each["name"] for each in functions if each.get("strict")],
@@ -258,21 +258,21 @@ def _items(messages: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             raise Refused(f"Invalid value: {role!r}. Supported values are: 'system', 'assistant', 'user', 'tool'.")
 
 
-def _said(items: list[dict[str, Any]]) -> Iterator[Heard | Spoke | Told]:
-    """One turn of the model is what stands between two things that it was given."""
-    spoke: Spoke | None = None
+def _conversation(items: list[dict[str, Any]]) -> Iterator[InputText | ModelTurn | CallResult]:
+    """The messages of a request. Everything of the model between two inputs is one turn."""
+    turn: ModelTurn | None = None
     for each in [*items, {"type": "end"}]:
         if each["type"] == "function_call" or each.get("role") == "assistant":
-            spoke = spoke or Spoke()
-            spoke.texts.extend(of_content(each.get("content")))
+            turn = turn or ModelTurn()
+            turn.texts.extend(of_content(each.get("content")))
             if each["type"] == "function_call":
-                spoke.calls[each["call_id"]] = each["name"]
-                spoke.texts.extend((each["name"], each["arguments"]))
+                turn.calls[each["call_id"]] = each["name"]
+                turn.texts.extend((each["name"], each["arguments"]))
             continue
-        if spoke is not None:
-            yield spoke
-            spoke = None
+        if turn is not None:
+            yield turn
+            turn = None
         if each["type"] == "function_call_output":
-            yield Told(each.get("call_id", ""), of_content(each["output"]))
+            yield CallResult(each.get("call_id", ""), of_content(each["output"]))
         elif each["type"] == "message":
-            yield Heard(of_content(each.get("content")), system=each["role"] != "user")
+            yield InputText(of_content(each.get("content")), system=each["role"] != "user")

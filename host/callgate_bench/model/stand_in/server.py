@@ -12,13 +12,13 @@ from typing import Any, Protocol
 from .checks import Refused
 
 KEY = "a key for the stand-in"
-"""What the stand-ins take for an API key."""
+"""The API key that the stand-ins accept."""
 
 
 Event = dict[str, Any] | str
 """Of a stream: an object, or its text as it stands; empty text is a sign of life."""
 Answered = dict[str, Any] | bytes | Iterator[Event]
-"""An object, what is no JSON, or the events of a stream."""
+"""An object, a text that is not JSON, or the events of a stream."""
 
 
 class HangUp(Exception):
@@ -39,7 +39,7 @@ class Api(Protocol):
         """
 
     def refusal(self, refused: Refused) -> dict[str, Any]:
-        """The service's way to say no."""
+        """The body of a refusal, in the service's form."""
 
 
 @contextlib.contextmanager
