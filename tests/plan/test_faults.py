@@ -242,8 +242,8 @@ TABLE: list[tuple[str, Any, str]] = [
     (
         "looks-like-a-reference", after_weather("w.temp"),
         AT
-        + "'w.temp' names the step 'w' but is not a reference; to send its result write \"$ref:w.temp\"; if the text is "
-        "meant, leave it",
+        + "'w.temp' names the step 'w' but is not a reference; to send its result write \"$ref:w.temp\"; if the text "
+        "is meant, leave it",
     ),
     (
         "looks-like-a-reference", after_s("5 * $s.Rate$"),

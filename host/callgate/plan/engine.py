@@ -124,7 +124,7 @@ class Engine:
             actions.append(Exceeded(self.inputs.held_bytes))
         return actions
 
-    # the graph
+    # turns
 
     def _go_on(self, actions: list[Action]) -> None:
         """Spread the news of ends, then begin what is ready, until there is nothing to do or the turn is over."""

@@ -157,8 +157,8 @@ class CallsUnderWay:
         tool, retry, instead = step.tool, step.retry, step.fallback
         on_error = instead.name if instead is not None and step.threshold is None else None
         if again and instead is not None:
-            on_error = tool.name  # the fallback's own fallback might be the tool that was called first
             tool, retry = instead, None
+            on_error = tool.name  # the fallback's own fallback might be the tool that was called first
         return Call(step.index, item, again, tool.name, arguments.value, step.model.timeout_seconds, retry, on_error)
 
     def close(self, event: Returned | Failed) -> None:
