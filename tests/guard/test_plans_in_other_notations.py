@@ -57,7 +57,7 @@ IN_OTHER_NOTATIONS = {
     "@outputs('s1')": '"$ref:s1"',
     "@body('s1')": '"$ref:s1"',
     "{s1[email]}": '"$ref:s1.email"',
-    "{{ $s1->email }}": "${s1.email}",
+    "{{ $s1->email }}": '"$ref:s1.email"',
     "Dear {s1[name]}, hello": "${s1.name}",
     "<node-0>": '"$ref:s1"',
     "steps[0].result.email": '"$ref:s1.email"',

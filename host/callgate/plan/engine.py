@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from callgate.tools.turns import Work, at_once
 
@@ -42,20 +41,16 @@ from .actions import (
     Stop,
 )  # fmt: skip
 from .inputs import Inputs, Unresolvable
-from .outcomes import Outcome, StepStatus, skip_reason
+from .progress import UNKNOWN, Progress
 from .steps import CompiledStep
 from .under_way import CallsUnderWay, Items
 
-__all__ = ["UNKNOWN", "Engine"]
-
-UNKNOWN: Any = None
-"""Stands for a step that arrived and cannot be run; it has ended before it began."""
+__all__ = ["Engine"]
 
 _TURN = 20_000
 """Work of one `handle` before the driver gets a turn: one for each follower that learns of an end, `_STEP` for each
 step that begins or ends."""
 _STEP = 10
-_EDGES_A_TURN = 10_000
 _WORK_A_TURN = 50_000
 """Steps of expressions and mapped references after which the driver gets a turn, too."""
 
@@ -80,24 +75,16 @@ class Engine:
         window: int,
         max_open: int = 1024,
     ) -> None:
-        self.steps: list[CompiledStep] = []
-        self.outcomes: list[Outcome] = []
+        self._progress = Progress()
+        self.steps = self._progress.steps
+        self.outcomes = self._progress.outcomes
         self.inputs = Inputs(max_bytes, max_memory_bytes)
         self._max_memory_bytes = max_memory_bytes
         self._window = window
         self._calls = CallsUnderWay(self.inputs, self.outcomes, max_open)
         self._hungry: deque[int] = deque()
         """Steps with items that wait until more calls may be under way."""
-        self._left: list[int] = []
-        """For each step, how many earlier steps have to end; -1 once the step has begun."""
-        self._followers: list[list[int] | None] = []
         self._items: dict[int, Items] = {}
-        self._unended = 0
-        self._ready: deque[int] = deque()
-        self._ended: deque[int] = deque()
-        """Steps whose end the driver does not know yet."""
-        self._news: deque[tuple[int, int]] = deque()
-        """Followers that do not know of an end yet, each with the step that ended."""
         self._stopped: str | None = None
         self._cause: int | None = None
         self._exceeded = False
@@ -108,18 +95,8 @@ class Engine:
 
     def taking(self, steps: Sequence[CompiledStep]) -> Work[None]:
         """Take the steps of a plan before it begins; many steps in turns."""
-        seen = 0
-        for step in steps:
-            self._make_room(step)
-            seen += 1
-            if seen % _EDGES_A_TURN == 0:
-                yield
-        for step in steps:
-            self._join(step)
-            seen += 1 + len(step.needs) + len(step.after)
-            if seen > _EDGES_A_TURN:
-                seen = 0
-                yield
+        yield from self._progress.taking(steps)
+        yield from self.inputs.taking(steps)
 
     def handle(self, event: Event) -> list[Action]:
         """Return what to do next. Events about steps that have ended change nothing."""
@@ -133,9 +110,10 @@ class Engine:
                 if self.outcomes[event.step].status == "pending":
                     self._came_back(event, actions)
             case Begin():
-                self._ready.extend(index for index, left in enumerate(self._left) if not left)
+                self._progress.begin()
             case Arrived():
-                self._arrived(event)
+                at_once(self.inputs.taking([event.step]))
+                self._progress.arrive(event.step, held=event.held)
             case Stop():
                 self._stop(event)
             case GoOn():
@@ -146,57 +124,24 @@ class Engine:
             actions.append(Exceeded(self.inputs.held_bytes))
         return actions
 
-    # the graph
-
-    def _make_room(self, step: CompiledStep) -> None:
-        self.steps.append(step)
-        self.outcomes.append(Outcome())
-        self.inputs.add()
-        self._left.append(0)
-        self._followers.append(None)
-        self._unended += 1
-
-    def _join(self, step: CompiledStep) -> None:
-        self.inputs.expect(step)
-        for earlier in (*step.needs, *step.after):
-            followers = self._followers[earlier]
-            if followers is None:
-                self._followers[earlier] = [step.index]
-            else:
-                followers.append(step.index)
-        self._left[step.index] = len(step.needs) + len(step.after)
-
-    def _arrived(self, event: Arrived) -> None:
-        step = event.step
-        self._make_room(UNKNOWN if step is None else step)
-        if step is None:
-            self.outcomes[-1].status = "skipped"
-            self._unended -= 1
-            return
-        self._join(step)
-        if event.held:
-            self._left[step.index] += 1
-        elif not self._left[step.index]:
-            self._ready.append(step.index)
-        for earlier in (*step.needs, *step.after):
-            if self.outcomes[earlier].status != "pending":
-                self._tell_follower(step.index, earlier)
+    # turns
 
     def _go_on(self, actions: list[Action]) -> None:
         """Spread the news of ends, then begin what is ready, until there is nothing to do or the turn is over."""
+        progress = self._progress
         while self._turn > 0:
-            if self._news:
+            if progress.news:
                 self._turn -= 1
-                self._tell_follower(*self._news.popleft())
-            elif self._ended:
-                self._tell_driver(self._ended.popleft(), actions)
-            elif not self._calls.has_room or not (self._ready or self._hungry):
+                progress.tell(*progress.news.popleft())
+            elif progress.ended:
+                self._tell_driver(progress.ended.popleft(), actions)
+            elif not self._calls.has_room or not (progress.ready or self._hungry):
                 break
             elif self._worked_enough:
                 actions.append(Paused())
                 break
-            elif self._ready:
-                self._begin(self._ready.popleft(), actions)
+            elif progress.ready:
+                self._begin(progress.ready.popleft(), actions)
             else:
                 index = self._hungry.popleft()
                 if index in self._items:
@@ -204,7 +149,7 @@ class Engine:
         else:
             actions.append(Paused())
             return
-        if not self._unended and not self._finished:
+        if not progress.unended and not self._finished:
             self._finished = True
             actions.append(Finished())
 
@@ -218,39 +163,22 @@ class Engine:
         actions.append(StepEnded(index))
         if self.steps[index] is not UNKNOWN:
             self.inputs.release(self.steps[index])
-        self._news.extend((follower, index) for follower in self._followers[index] or ())
-
-    def _tell_follower(self, follower: int, ended: int) -> None:
-        if self.outcomes[follower].status != "pending":
-            return
-        outcome = self.outcomes[ended]
-        if outcome.status != "succeeded" and ended in self.steps[follower].needs:
-            if self.steps[ended] is UNKNOWN:
-                self._skip(follower, "Skipped because it needs a step that is not known", None)
-            else:
-                root = None if outcome.cause is None else (self.steps[outcome.cause].id, self.outcomes[outcome.cause])
-                cause = ended if outcome.cause is None else outcome.cause
-                self._skip(follower, skip_reason(self.steps[ended].id, outcome, root), cause)
-            return
-        self._left[follower] -= 1
-        if not self._left[follower]:
-            self._ready.append(follower)
+        self._progress.spread(index)
 
     # one step
 
     def _begin(self, index: int, actions: list[Action]) -> None:
         self._turn -= _STEP
-        if self.outcomes[index].status != "pending":
+        step = self._progress.begin_step(index)
+        if step is None:
             return
-        step = self.steps[index]
-        self._left[index] = -1
         try:
             if step.when is not None:
                 self.inputs.begin()
                 holds = bool(step.when.resolve(self.inputs))
                 self._calls.note(index)
                 if not holds:
-                    self._skip(index, "Skipped because its condition is false", None)
+                    self._progress.skip(index, "Skipped because its condition is false", None)
                     return
             if step.for_each is not None:
                 self._begin_items(step, actions)
@@ -264,7 +192,7 @@ class Engine:
         step = self.steps[event.step]
         if event.again:
             event = self._calls.second_opinion(step, event)
-        elif isinstance(event, Returned) and self._stopped is None:
+        elif step.threshold is not None and isinstance(event, Returned) and self._stopped is None:
             call = self._calls.ask_fallback(step, event, self._items.get(event.step))
             if call is not None:
                 actions.append(call)
@@ -280,46 +208,32 @@ class Engine:
         index, outcome = event.step, self.outcomes[event.step]
         if isinstance(event, Returned):
             self.inputs.keep(index, event.text)
-            self._end(index, "succeeded")
+            self._progress.end(index, "succeeded")
             return
         outcome.error, outcome.kind = event.message, event.kind
         self.inputs.held_bytes += len(event.message)
-        self._end(index, "unknown_outcome" if event.unknown else "failed")
+        self._progress.end(index, "unknown_outcome" if event.unknown else "failed")
         if self.steps[index].model.critical and self._stopped is None:
             self._stopped = f"Skipped because the critical step {self.steps[index].id!r} failed"
             self._cause = index
-            for other, each in enumerate(self.outcomes):  # nothing new begins; what is under way may end
-                if each.status == "pending" and self._left[other] >= 0:
-                    self._skip(other, self._stopped, self._cause)
+            self._progress.skip_the_rest(self._stopped, index)
             for items in self._items.values():
                 items.stopped = True
 
-    def _skip(self, index: int, reason: str, cause: int | None) -> None:
-        outcome = self.outcomes[index]
-        outcome.error, outcome.cause = reason, cause
-        self._end(index, "skipped")
-
-    def _end(self, index: int, status: StepStatus) -> None:
-        self.outcomes[index].status = status
-        self._unended -= 1
-        self._ended.append(index)
-
     def _stop(self, event: Stop) -> None:
         """End every step that has not ended."""
-        for index, outcome in enumerate(self.outcomes):
-            if outcome.status != "pending":
-                continue
+        for index, outcome in self._progress.pending():
             if (items := self._items.get(index)) is not None:
                 outcome.items_failed = items.missing
             if index in event.begun or index in event.unknown:
                 outcome.error, outcome.kind = f"interrupted: {event.reason}", "Interrupted"
-                self._end(index, "unknown_outcome" if index in event.unknown else "failed")
+                self._progress.end(index, "unknown_outcome" if index in event.unknown else "failed")
             else:
-                self._skip(index, f"Skipped because {event.reason}", None)
+                self._progress.skip(index, f"Skipped because {event.reason}", None)
         self._stopped = self._stopped or event.reason
         self._items.clear()
         self._hungry.clear()
-        self._ready.clear()
+        self._progress.ready.clear()
 
     # the items of a `for_each`
 
@@ -352,6 +266,6 @@ class Engine:
         self.outcomes[index].items_failed = items.missing
         end = items.end(step, self.outcomes[index], self._stopped)
         if end is None:
-            self._skip(index, str(self._stopped), self._cause)
+            self._progress.skip(index, str(self._stopped), self._cause)
         else:
             self._end_as(end)

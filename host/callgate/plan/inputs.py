@@ -7,7 +7,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from callgate.tools.turns import Work
 
 from .expressions import Budget, BudgetExceeded
 from .outcomes import Result
@@ -22,6 +25,7 @@ EXPRESSION_STEPS = 500_000
 """Steps of all expressions and mapped references of one plan together; about a second of the host's event loop."""
 EXPRESSION_BYTES = 256 * 1024 * 1024
 """Bytes that all expressions of one plan together may make."""
+_STEPS_A_TURN = 10_000
 _SMALL = 64 * 1024
 """Bytes; larger arguments are measured."""
 _STEPS_FOR_A_MISS = 20
@@ -65,15 +69,15 @@ class Inputs:
 
     # the results
 
-    def add(self) -> None:
-        """Add a step."""
-        self.results.append(None)
-        self._readers.append(0)
-
-    def expect(self, step: CompiledStep) -> None:
-        """Count a step as a reader of the results it needs, until `release`."""
-        for need in step.needs:
-            self._readers[need] += 1
+    def taking(self, steps: Sequence[CompiledStep | None]) -> Work[None]:
+        """Take further steps, many in turns, as readers of the results that they need until `release`."""
+        self.results += [None] * len(steps)
+        self._readers += [0] * len(steps)
+        for number, step in enumerate(steps):
+            for need in () if step is None else step.needs:
+                self._readers[need] += 1
+            if number % _STEPS_A_TURN == 0:
+                yield
 
     def keep(self, index: int, text: str) -> None:
         """Take a step's result."""

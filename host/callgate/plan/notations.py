@@ -21,8 +21,9 @@ __all__ = ["Meant", "meant_by"]
 
 _LONGEST = 400
 """Characters of a reference."""
-_OURS = re.compile(r"^\$\$|\$\{(?!\{)")
-_ALONE = re.compile(r"[={]|#(?=E[0-9]|\{)|<(?!<)|\$(?![(\[])")
+_TEXT = re.compile(r"^\$\$|\$\{(?!\{)|^#(?!E[0-9]|[\[{])")
+"""A whole text that is escaped, holds our own notation, or is a tag such as ``#s1.active``."""
+_ALONE = re.compile(r"[={#]|<(?!<)|\$(?![(\[])")
 """Marks after which a step's name is a reference. After others (``@s1``, ``[[s1]]``, ``%s1%``, ``$(s1)``) a name alone
 is a person, a page or a variable of the shell; there a path is needed."""
 _BRACES = re.compile(r"(?<!\$)(\$*)[#@%!]?(\{{1,3})([^{}]{1,400})\}")
@@ -35,10 +36,15 @@ _SCOPE = re.compile(
 """Where other systems keep results: ``steps.s1``, ``outputs.s1``, ``$node["s1"]``."""
 _SCOPES = 4
 """Words that may stand before a step's id, for example ``$steps.outputs.s1``."""
-_QUOTED = re.compile(r"""(['"])(?P<name>[^'"]{1,256})\1\s*[\])]""")
+_QUOTED = re.compile(r"""(?:[\w.]{0,60}\(\s*(?:\w{1,30}\s*=\s*)?\[?\s*)?(['"])([^'"]{1,256})\1[^()\[\]]{0,100}[\])]""")
+"""``outputs('s1')``, ``ti.xcom_pull(task_ids='s1')``, ``["s1"]``."""
 _POSITION = re.compile(r"\[\s*([0-9]{1,6})\s*\]")
 _EVIDENCE = re.compile(r"(?<=#)E([0-9]{1,4})(?!\w)")
 """ReWOO counts from 1."""
+_RESOURCE = re.compile(r"(?<=<)(?:node|resource|step|GENERATED>)-([0-9]{1,4})(?=>|$)")
+"""TaskBench and HuggingGPT count from 0."""
+_NUMBERED = re.compile(r"(?:step[_-]?)?([0-9]{1,6})(?![\w-])", re.IGNORECASE)
+"""LLMCompiler and Make count from 1: ``$1``, ``{{1.email}}``; models also write ``{{step1.email}}``."""
 _WORD = re.compile(r"(?:\w|-(?!>)){1,256}")
 _PART = re.compile(
     r"""(?:\??\.|->)\s?(\w+(?:[ -]\w+)*)(?:\(\))?|\??\.?\[\s*(-?[0-9]{1,9}|\*|"[^"]*"|'[^']*'|[^\W\d][\w-]*)\s*\]"""
@@ -72,7 +78,7 @@ def meant_by(text: str, names: Names, own: str) -> Meant | None:
         own: the id of the step in which the text stands.
     """
     whole = text.strip()
-    if 1 < len(whole) <= _LONGEST and not _OURS.search(whole) and names.may_look(_LONGEST):
+    if 1 < len(whole) <= _LONGEST and not _TEXT.search(whole) and names.may_look(_LONGEST):
         found = _read(whole, names, own, needs_path=_ALONE.match(whole) is None)
         if found is not None and _is_closed(whole):
             return _meant(whole, found, names, is_whole=True)
@@ -107,7 +113,7 @@ def _read(
     start, is_scoped = 0, in_braces
     for _ in range(_SCOPES):
         start = _MARKS.match(text, start).end()  # type: ignore[union-attr]  # matches anywhere
-        found = _named(text, start, names) if start or is_scoped else None
+        found = _named(text, start, names, own) if start or is_scoped else None
         if found is not None:
             break
         scope = _SCOPE.match(text, start)
@@ -128,18 +134,22 @@ def _read(
     return f"{name}{path}" if not needs_end or _TAIL.fullmatch(text, start) else None
 
 
-def _named(text: str, start: int, names: Names) -> tuple[str, int] | None:
+def _named(text: str, start: int, names: Names, own: str) -> tuple[str, int] | None:
     """Return the id of the step that stands at `start`, or ``item``, and where the name ends."""
     if (found := names.step_at(text, start)) is not None:
         return found
-    if (quoted := _QUOTED.match(text, start)) is not None and quoted["name"] in names.ids:
-        return quoted["name"], quoted.end()
+    if (quoted := _QUOTED.match(text, start)) is not None and quoted[2] in names.ids:
+        return quoted[2], quoted.end()
     word = _WORD.match(text, start)
     if word is not None and (word.group() in names.ids or (names.item and word.group() in ("item", "index"))):
         return word.group(), word.end()
-    for pattern, first in ((_POSITION, 0), (_EVIDENCE, 1)):
+    for pattern, first in ((_POSITION, 0), (_RESOURCE, 0), (_EVIDENCE, 1), (_NUMBERED, 1)):
         counted = pattern.match(text, start)
-        if counted is not None and (name := names.at(int(counted[1]) - first)) is not None:
+        name = None if counted is None else names.at(int(counted[1]) - first)
+        if counted is None or name is None:
+            continue
+        is_price = counted[1] == counted.group() and not name.startswith("steps[")  # a number beside steps with ids
+        if pattern is not _NUMBERED or not (is_price or names.ids[name] >= names.ids.get(own, -1)):
             return name, counted.end()
     return None
 

@@ -139,6 +139,7 @@ def compile_template(value: Any, scope: Scope, place: Place) -> Template:
             return _text(value, scope)
         if any(key[:1] == "$" for key in value) and (special := _special(value, scope)) is not None:
             return special
+        _doubt_keys(value, scope)
     except PathFault as fault:
         scope.spot.fault(fault.message, fault.hint, scope.below(place), code=fault.code)
         return Broken()
@@ -321,6 +322,16 @@ def _check_notation(text: str, scope: Scope) -> None:
         what = f"{meant.shown[:_SHOWN]!r} in text is a reference in another notation"
     hint = f'write {written[:_SHOWN]}; for the text itself {{"$literal": "…"}}'
     raise PathFault(f"{what}, and would be sent as that text", hint, "looks-like-a-reference")
+
+
+def _doubt_keys(value: dict[str, Any], scope: Scope) -> None:
+    """Warn of the first key that is a reference in another notation: keys are always text."""
+    for key in value:
+        if "{" in key and meant_by(key, scope.names, str(scope.spot.step)) is not None:
+            message = f"the key {key[:_SHOWN]!r} is text: keys are never references"
+            hint = "name the key as it is to be called; a reference stands for a value; if the text is meant, leave it"
+            scope.spot.warn("looks-like-a-reference", message, hint, scope.below(scope.place))
+            return
 
 
 def _doubt_names(text: str, scope: Scope) -> None:

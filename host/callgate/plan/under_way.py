@@ -150,14 +150,15 @@ class CallsUnderWay:
         else:
             self._inputs.begin(items.values[item], item, items.bytes_each)
         arguments = self._inputs.arguments(step)
-        self.note(step.index, "" if item is None else f"item {item}: ")
+        if self._inputs.warnings:
+            self.note(step.index, "" if item is None else f"item {item}: ")
         self._open[step.index, item, again] = arguments.made_bytes
         self._open_bytes += arguments.made_bytes
         tool, retry, instead = step.tool, step.retry, step.fallback
         on_error = instead.name if instead is not None and step.threshold is None else None
         if again and instead is not None:
-            on_error = tool.name  # the fallback's own fallback might be the tool that was called first
             tool, retry = instead, None
+            on_error = tool.name  # the fallback's own fallback might be the tool that was called first
         return Call(step.index, item, again, tool.name, arguments.value, step.model.timeout_seconds, retry, on_error)
 
     def close(self, event: Returned | Failed) -> None:
@@ -166,17 +167,14 @@ class CallsUnderWay:
 
     def note(self, index: int, prefix: str = "") -> None:
         """Move the warnings of the values just resolved to the step's outcome."""
-        if self._inputs.warnings:
-            for warning in self._inputs.warnings:
-                self._outcomes[index].warn(prefix + warning)
-            self._inputs.warnings.clear()
+        for warning in self._inputs.warnings:
+            self._outcomes[index].warn(prefix + warning)
+        self._inputs.warnings.clear()
 
     def ask_fallback(self, step: CompiledStep, event: Returned, items: Items | None) -> Call | None:
         """Return the call of the fallback where the result is not confident enough to count."""
-        if step.threshold is None:
-            return None
         confidence = confidence_in(event.text)
-        if confidence is None or confidence >= step.threshold:
+        if confidence is None or step.threshold is None or confidence >= step.threshold:
             return None
         try:
             call = self.make(step, event.item, items, again=True)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from .budget import Budget
 from .compilation import Compilation, Node, Scope
-from .kinds import known
+from .kinds import KNOWN, foreign, known
 from .weight import Keys
 
 __all__ = ["COMPREHENSION_BUILDERS", "UNPACK", "generator"]
@@ -158,7 +158,9 @@ def _binder(compilation: Compilation, target: ast.expr) -> Bind:
         place = compilation.place(target.id)
 
         def bind(scope: Scope, value: Any) -> None:
-            scope[place] = known(value)
+            if type(value) not in KNOWN:  # written out: this is the innermost loop
+                raise foreign(value)
+            scope[place] = value
 
         return bind
     assert isinstance(target, ast.Tuple | ast.List)

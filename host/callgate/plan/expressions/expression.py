@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from .budget import MOST_DEPTH, Budget, BudgetExceeded, ExpressionError, ExpressionFault
-from .calls import CALL_BUILDERS
 from .compilation import Compilation, Node
 from .comprehensions import COMPREHENSION_BUILDERS
+from .function_calls import CALL_BUILDERS
 from .functions import collected, iterated
 from .kinds import DICTS, ITERATORS, KNOWN, SEQUENCES, VIEWS, foreign
 from .nodes import PLAIN_BUILDERS

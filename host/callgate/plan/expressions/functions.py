@@ -23,11 +23,10 @@ from .kinds import DICTS, ITERATORS, NUMBERS, SEQUENCES, SIZED, DictItems, lengt
 from .operators import charge_unary
 from .weight import Keys, charge_float, charge_keys_of, charge_sorting, charge_text, metered, types_in, weigh
 
-__all__ = ["FUNCTIONS", "Arguments", "Call", "Function", "Options", "collected", "iterated"]
+__all__ = ["FUNCTIONS", "Arguments", "Function", "Options", "collected", "iterated"]
 
 Arguments = list[Any]
 Options = dict[str, Any]
-Call = Callable[[Budget, Arguments, Options], Any]
 Rule = Callable[[Budget, Arguments, Options], None]
 """Pays for a call; may replace an argument."""
 
@@ -36,7 +35,8 @@ Rule = Callable[[Budget, Arguments, Options], None]
 class Function:
     """A listed function."""
 
-    call: Call
+    call: Callable[[Budget, Arguments, Options], Any]
+    """Pays, then calls Python's own function."""
     keywords: frozenset[str] | None = frozenset()
     """Keyword arguments that the function takes; ``None``: any."""
     takes_function: Literal["key", "first"] | None = None

@@ -15,7 +15,7 @@ from callgate_guest.records import no_field
 from .budget import INTEGER_BITS, Budget, ExpressionFault
 from .compilation import Compilation, Node, Scope
 from .functions import collected
-from .kinds import DICTS, ITERATORS, RECORD_ATTRIBUTES, SIZED, Record, has_attribute, known
+from .kinds import DICTS, ITERATORS, KNOWN, RECORD_ATTRIBUTES, SIZED, Record, foreign, has_attribute, known
 from .methods import METHODS
 from .operators import BINARY, COMPARISONS, MODULO_HINT, UNARY, charge_unary, formatted, item_of, joined, slice_of
 from .weight import Keys, charge_keys_of, charge_text
@@ -183,10 +183,13 @@ def field_of(budget: Budget, value: Any, name: str, records_only: bool) -> Any:
     kind = type(value)
     if kind is Record or (kind is dict and not records_only):
         try:
-            return known(value[name])
+            found = value[name]
         except KeyError:
             charge_text(budget, list(value)[:_MOST_FIELDS_SHOWN])
             raise AttributeError(no_field(value, name)) from None
+        if type(found) not in KNOWN:
+            raise foreign(found)
+        return found
     if not has_attribute(kind, name):
         raise AttributeError(f"{kind.__name__!r} object has no attribute {name!r}")
     hint = f"call it: .{name}(...)" if kind in METHODS.get(name, ()) else "use what Python's operators give of it"

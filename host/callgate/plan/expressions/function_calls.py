@@ -16,7 +16,7 @@ from .budget import Budget
 from .compilation import Compilation, Node, Scope
 from .comprehensions import generator
 from .functions import FUNCTIONS
-from .kinds import ITERATORS, SIZED, known
+from .kinds import ITERATORS, KNOWN, SIZED, foreign, known
 from .methods import METHOD_KEYWORDS, METHODS, REFUSED_METHODS
 from .nodes import check_attribute_name, field_of, items_of
 
@@ -143,7 +143,10 @@ def _lambda(compilation: Compilation, node: ast.Lambda, arity: int) -> Node:
 
         def function(*arguments: Any) -> Any:
             budget.work(cost)
-            return body(budget, [scope, values, *map(known, arguments)])
+            for argument in arguments:
+                if type(argument) not in KNOWN:
+                    raise foreign(argument)
+            return body(budget, [scope, values, *arguments])
 
         return function
 
