@@ -128,24 +128,18 @@ async def usable(engine: Engine, tag: str = DEFAULT_TAG) -> ImageFacts:
     image = await find(engine, tag)
     again = "callgate image build" + ("" if tag == DEFAULT_TAG else f" --tag {tag}")
     if image is None:
-        raise ImageUnusable(
-            f"the Docker engine at {engine.host} has no image {tag!r}",
-            f"build it with `{again}` (where there is no registry, with --base host)",
-        )
-    if not image.guest:
-        raise ImageUnusable(
-            f"the image {tag!r} was not made by `callgate image build`",
-            f"build one FROM your own with `callgate image build --base {tag} --tag NAME`, and name that",
-            image,
-        )
-    if image.outdated:
+        found = f"the Docker engine at {engine.host} has no image {tag!r}"
+        remedy = f"build it with `{again}` (where there is no registry, with --base host)"
+    elif not image.guest:
+        found = f"the image {tag!r} was not made by `callgate image build`"
+        remedy = f"build one FROM your own with `callgate image build --base {tag} --tag NAME`, and name that"
+    elif image.outdated:
         packages = f' --requirements "{" ".join(image.packages)}"' if image.packages else ""
-        raise ImageUnusable(
-            f"the image {tag!r} is outdated, it was built for another version of callgate",
-            f"run `{again}{packages}` again, with the --base that it was built with",
-            image,
-        )
-    return image
+        found = f"the image {tag!r} is outdated, it was built for another version of callgate"
+        remedy = f"run `{again}{packages}` again, with the --base that it was built with"
+    else:
+        return image
+    raise ImageUnusable(found, remedy, image)
 
 
 async def build(
