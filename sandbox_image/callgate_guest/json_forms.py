@@ -79,7 +79,7 @@ def _form_of(kind: type) -> Callable[[Any], Any] | None:
 
 
 def _remedy(value: object) -> str:
-    """What to write instead, as the end of an error; empty where nothing better is known."""
+    """What to write instead, as the end of an error; empty if there is no better form."""
     for base in type(value).__mro__:
         words = _REMEDIES.get((str(base.__module__).partition(".")[0], base.__name__))
         if words is not None:

@@ -160,7 +160,7 @@ class Nursery:
         self.waiting += await self.stop()
         return value
 
-    # what nobody looked at
+    # calls and errors that the program never awaited
 
     def unseen(self, *, keeps: bool) -> BaseException | None:
         """Count what was dropped, and return the error that nobody took, if there is one.
@@ -195,7 +195,7 @@ class Nursery:
                     error = task.exception()
                     assert error is not None
                     found.append((_made(error, number + 1), error))
-        if anything and not found:  # somebody took it over: a `gather` that nobody awaited
+        if anything and not found:  # a `gather` that was never awaited has taken the error over
             for each in gc.get_objects():
                 if isinstance(each, asyncio.Future) and each._log_traceback:
                     error = each.exception()

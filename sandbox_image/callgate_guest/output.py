@@ -1,4 +1,4 @@
-"""What a program prints, sent line by line as it happens. Knows text and the wire; keeps nothing."""
+"""Output of a program, sent line by line while the program runs. Knows text and the wire; keeps nothing."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ PREIMPORTED = (
     "textwrap", "threading", "time", "traceback", "typing", "uuid", "zoneinfo",
 )  # fmt: skip
 _PATIENCE_MILLISECONDS = 2
-"""How long a child waits for its program before it rehearses: under load, one is there or coming at once."""
+"""Time that a child waits for its program before it rehearses: under load, the program comes at once."""
 _REHEARSALS = 20  # CPython 3.11 to 3.14 specialise a function within its first 20 calls
 ENVIRONMENT = {
     "HOME": "/tmp", "LANG": "C.UTF-8", "LOGNAME": "sandbox", "USER": "sandbox", "PATH": "", "TMPDIR": "/tmp",

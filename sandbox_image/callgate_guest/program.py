@@ -22,10 +22,9 @@ from .json_forms import NotFinite, NotJson, Unordered
 from .link import encode
 from .records import HiddenField
 from .tool_calls import ToolCall, ToolError
-from .wire import PROGRAM_NAME
+from .wire import PROGRAM_NAME, cut
 
 VALUE = "__callgate_value__"
-_TEXT_LIMIT = 65536  # characters of a message, a traceback or a repr that leave the guest
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
@@ -148,7 +147,7 @@ def value_of(namespace: dict[str, Any]) -> str:
         if isinstance(error, (Unordered, NotFinite)):
             kind = TypeError if isinstance(error, TypeError) else ValueError
             raise kind(f"the program's value: {error}") from None
-        return f'"value":null,"value_repr":{encode(_cut(safe_repr(value)))}'
+        return f'"value":null,"value_repr":{encode(cut(safe_repr(value)))}'
 
 
 def safe_repr(value: object) -> str:
@@ -156,13 +155,6 @@ def safe_repr(value: object) -> str:
         return str(repr(value))
     except BaseException as error:
         return f"<{type(value).__name__} whose repr() raised {type(error).__name__}>"
-
-
-def _cut(text: str) -> str:
-    if len(text) <= _TEXT_LIMIT:
-        return text
-    half = _TEXT_LIMIT // 2
-    return f"{text[:half]}\n... {len(text) - 2 * half} characters cut ...\n{text[-half:]}"
 
 
 def describe(error: BaseException) -> dict[str, Any]:
@@ -189,7 +181,7 @@ def describe(error: BaseException) -> dict[str, Any]:
     if more is not None:
         message = f"{message}; {more}"
     kind = "".join(c for c in type(error).__name__ if c.isidentifier() or c.isdigit())[:200] or "Exception"
-    report: dict[str, Any] = {"kind": kind, "message": _cut(message), "line": line, "traceback": _cut(text)}
+    report: dict[str, Any] = {"kind": kind, "message": cut(message), "line": line, "traceback": cut(text)}
     if isinstance(error, OSError):
         report["errno"] = error.errno
     for field in ("tool", "code", "data", "retryable"):

@@ -167,7 +167,7 @@ def _any_source(path: str) -> bool:
 
 
 def _of_packages(packages: str) -> Callable[[str], bool]:
-    """Which files of a folder of packages are copied: all but scripts, and `tests` folders that no package imports."""
+    """Chooses the files of a folder of packages: no scripts; no `tests` folder unless its package imports it."""
     keep = {name for name in os.listdir(packages) if _imports_tests(os.path.join(packages, name))}
 
     def wanted(path: str) -> bool:

@@ -23,7 +23,7 @@ from .loops import Loops
 from .nursery import Nursery, join_threads
 from .output import Output
 from .program import VALUE, Program, describe, value_of
-from .tool_calls import FUNCTION, Offered, ToolError, call_by_name
+from .tool_calls import FUNCTION, GivenTools, ToolError, call_by_name
 from .wire import CANCELLED, ENDING, PRINT, PROGRAM_FAILED, PROGRAM_NAME
 
 
@@ -68,7 +68,7 @@ class Session:
         self._module = types.ModuleType("__main__")
         self._namespace = self._module.__dict__
         self._namespace["__builtins__"] = builtins
-        self._offered = Offered(self.link, self._namespace)
+        self._given_tools = GivenTools(self.link, self._namespace)
         self._count = 0
         self._main: asyncio.Task[Any] | None = None
         self._nursery = Nursery(self.link)
@@ -86,10 +86,10 @@ class Session:
         """Answer requests until the host closes the wire, or one request."""
         sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__ = self._outputs  # type: ignore[misc, assignment]
         sys.modules["__main__"] = self._module
-        sys.modules["tools"] = self._offered.module
+        sys.modules["tools"] = self._given_tools.module
         builtins.ToolError = ToolError  # type: ignore[attr-defined]
         builtins.tool_call = call_by_name(self.link)  # type: ignore[attr-defined]
-        builtins.tools = self._offered.module  # type: ignore[attr-defined]
+        builtins.tools = self._given_tools.module  # type: ignore[attr-defined]
         asking.give(FUNCTION)
         asking.hide_own_frames()
         self._loops.install()
@@ -109,7 +109,7 @@ class Session:
 
     def _execute(self, params: dict[str, Any]) -> str:
         self._count += 1
-        self._offered.bind(params["tools"], params.get("namespaces", {}), params.get("docs"))
+        self._given_tools.bind(params["tools"], params.get("namespaces", {}), params.get("docs"))
         self._namespace.update(params["inputs"])
         name = PROGRAM_NAME if self._count == 1 else f"<program-{self._count}>"
         program = Program(params["code"], name)

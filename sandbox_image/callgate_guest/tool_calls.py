@@ -95,7 +95,7 @@ class ToolCall:
             else:
                 try:
                     loop.call_soon_threadsafe(_wake, future)
-                except RuntimeError:  # that loop is closed, nobody waits there
+                except RuntimeError:  # the loop is closed, so nothing waits in it
                     continue
         self._waiters.clear()
 
@@ -286,7 +286,7 @@ def called_from_async() -> bool:
 
 
 def _function() -> types.CodeType:
-    """The code of every function that a program calls. `entry`, in its closure, is the tool: see `Offered.bind`."""
+    """The code of every function that a program calls. `entry`, in its closure, is the tool: see `GivenTools.bind`."""
     entry: str | list[str] = ""
     link: Any = None
 
@@ -326,7 +326,7 @@ FUNCTION = _function()
 _GLOBALS = {**globals(), "__name__": "tools"}
 
 
-class Offered:
+class GivenTools:
     """The module `tools`, and the functions and namespaces of the tools, as variables of a session's programs.
 
     There may be thousands, and a program uses few: no line of Python is run for each of them.

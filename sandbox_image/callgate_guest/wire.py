@@ -29,6 +29,18 @@ OUT_OF_MEMORY: Final = 98  # exit status of a guest that had no memory left to s
 PROGRAM_NAME: Final = "<program>"  # file name of the program's own frames; later ones of a session: <program-2>, ...
 
 
+TEXT_LIMIT: Final = 65536
+"""Characters of a message, a traceback or a repr that leave the guest."""
+
+
+def cut(text: str) -> str:
+    """A text of at most about `TEXT_LIMIT` characters: of a longer one, both ends."""
+    if len(text) <= TEXT_LIMIT:
+        return text
+    half = TEXT_LIMIT // 2
+    return f"{text[:half]}\n... {len(text) - 2 * half} characters cut ...\n{text[-half:]}"
+
+
 class LineBuffer:
     """Bytes in, complete lines out. Holds at most `max_bytes` of an unfinished line, and what one `feed` brought.
 

@@ -166,7 +166,10 @@ def _serve(control: socket.socket, common: dict[str, Any]) -> None:
                     os._exit(0)
                 _spawn(control, json.loads(packet), fds, common, children, poll)
             else:
-                _reap(control, fd, children, poll)
+                number, pid = children.pop(fd)
+                poll.unregister(fd)
+                os.close(fd)
+                _send(control, {"exited": number, **ended(pid)})
 
 
 def _spawn(
@@ -197,13 +200,6 @@ def _spawn(
     children[pidfd] = (number, pid)
     poll.register(pidfd, select.POLLIN)
     _send(control, {"spawned": number}, pidfd)
-
-
-def _reap(control: socket.socket, pidfd: int, children: dict[int, tuple[int, int]], poll: select.poll) -> None:
-    number, pid = children.pop(pidfd)
-    poll.unregister(pidfd)
-    os.close(pidfd)
-    _send(control, {"exited": number, **ended(pid)})
 
 
 def _send(control: socket.socket, message: dict[str, Any], *fds: int) -> None:

@@ -1,4 +1,4 @@
-"""What the model wrote: looked at before it runs. Pure: reads text, executes none of it, opens nothing."""
+"""Checks the program that a model wrote, before it runs. Pure: reads text, executes nothing, opens nothing."""
 
 from __future__ import annotations
 

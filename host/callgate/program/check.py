@@ -17,16 +17,16 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final, Literal
 
-from .awaiting import awaits_in_def, never_awaited, never_called
+from .already_waited import already_waited
 from .findings import Finding, ToolShape
 from .hidden_fields import hidden_fields
 from .names import unknown_names
+from .not_awaited import awaits_in_def, never_awaited, never_called
 from .restricted_lists import DEFAULT_ALLOWED_IMPORTS
 from .survey import survey
 from .syntax import DEFAULT_MAX_SOURCE_BYTES, compile_fault, has_many_tokens, parse_program
 from .tool_names import NONE, Namespaces, ToolNames
 from .tool_use import tool_findings
-from .waited import already_waited
 
 __all__ = ["Policy", "check_program"]
 

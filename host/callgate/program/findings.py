@@ -55,7 +55,7 @@ class Finding:
     column: int
     """Column in that line, in characters, from 1."""
     message: str
-    """What is wrong, with the value, in one line."""
+    """The fault, with the value, in one line."""
     hint: str
     """What to write instead, in one line."""
     severity: Severity = "error"
@@ -83,7 +83,7 @@ def is_name(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ToolShape:
-    """What `check` needs to know of a tool; the runtime derives it from the tool's schema."""
+    """A tool as `check` needs to know it; the runtime derives the shape from the tool's schema."""
 
     name: str
     """The tool's Python name in the program."""

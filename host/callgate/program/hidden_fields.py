@@ -10,8 +10,8 @@ import ast
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from .awaiting import TAKE_A_VALUE
 from .findings import Finding
+from .not_awaited import TAKE_A_VALUE
 from .survey import Survey
 from .tool_names import ToolNames
 

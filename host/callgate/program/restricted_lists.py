@@ -48,7 +48,7 @@ MODULE_HINTS: Final[Mapping[str, str]] = {
     "importlib": "write an `import` statement",
     "inspect": "do without it",
 }
-"""What to write instead of an import that models often try."""
+"""Hints for imports that models often try."""
 
 INTERPRETER_MODULES: Final = frozenset({
     "builtins", "ctypes", "gc", "importlib", "inspect", "multiprocessing", "os", "posix", "posixpath", "pty", "socket",
@@ -71,7 +71,7 @@ FORBIDDEN_NAMES: Final[Mapping[str, str]] = {
 """Neither to be used nor to be bound, so that the order of use and binding does not matter."""
 
 READ_BY_TEXT: Final = frozenset({"getattr", "setattr", "delattr", "hasattr"})
-"""They take an attribute's name as text: it must be written out, and is guarded like an attribute."""
+"""Functions that take an attribute's name as text: the text must be written out, and is guarded like an attribute."""
 
 FORBIDDEN_ATTRIBUTES: Final[Mapping[str, str]] = {
     "attrgetter": "write a lambda that reads the attribute",
@@ -102,14 +102,14 @@ INTERPRETER_ATTRIBUTES: Final = frozenset({
     "ag_running", "ag_yieldfrom", "co_consts", "co_filename", "co_names", "co_varnames", "cr_running", "f_lasti",
     "f_lineno", "f_trace_lines", "f_trace_opcodes", "func_code", "func_globals", "gi_running", "tb_lasti", "tb_lineno",
 })  # fmt: skip
-"""Of frames, code, generators and tracebacks, beyond those that RestrictedPython names."""
+"""Attributes of frames, code, generators and tracebacks that RestrictedPython does not name itself."""
 
 METHODS_OF_SUPER: Final = frozenset({
     "__init__", "__post_init__", "__str__", "__repr__", "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__",
     "__hash__", "__enter__", "__exit__", "__aenter__", "__aexit__", "__iter__", "__next__", "__len__", "__contains__",
     "__getitem__", "__setitem__", "__delitem__", "__add__", "__bool__", "__call__", "__init_subclass__", "__new__",
 })  # fmt: skip
-"""What a class may call as ``super().__init__(...)``: called at once, never kept."""
+"""Methods that a class may call as ``super().__init__(...)``; they may not be kept in a variable."""
 
 MODULE_NAMES: Final = frozenset({"__name__", "__debug__"})
 """Names with underscores that any program may read."""
@@ -121,4 +121,4 @@ NOT_METHODS: Final = frozenset({
     "__annotate__", "__annotate_func__", "__annotations__", "__bases__", "__build_class__", "__class__", "__code__",
     "__dict__", "__globals__", "__match_args__", "__mro__", "__prepare__",
 })  # fmt: skip
-"""What a class may not define. From annotations `@dataclass` makes `__match_args__`; the others pose."""
+"""Names that a class may not define: they would pose as attributes that the interpreter makes."""

@@ -39,7 +39,7 @@ class CalledTool:
 
 
 class ToolNames:
-    """What the names of a program stand for, where that is certain: see `check_program` for the arguments.
+    """The tools, namespaces and modules that names of a program certainly stand for. Arguments: see `check_program`.
 
     Attributes:
         all_tools: every tool by its name, for ``tools.name``.

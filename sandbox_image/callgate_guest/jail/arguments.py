@@ -1,4 +1,4 @@
-"""Which arguments of which system calls pass, as pieces of a filter (see `seccomp`). Knows no other call.
+"""Checks of the arguments of system calls, as pieces of a filter (see `seccomp`). Knows only calls that need a check.
 
 A filter sees the six arguments as 64-bit numbers, never what a pointer leads to. Where the kernel takes an ``int``, it
 reads the low half alone, and so does the check; where it takes a pointer, both halves are checked.
@@ -99,7 +99,7 @@ def _null(index: int) -> list[Instruction]:
 
 
 def opening(flags: int, *, own_files: bool) -> list[Instruction]:
-    """How files are opened: not past the page cache, which would be to use the host's disk at every read.
+    """The check of how files are opened: not past the page cache, because each read would then use the host's disk.
 
     Where files are not the guest's own, also refuse O_TRUNC with O_RDONLY, and with the fourth access mode, which is
     neither reading nor writing: before its third version, Landlock lets a file be cut that is not opened for writing.
@@ -160,7 +160,7 @@ def _futex() -> list[Instruction]:
 
 
 def checked(pid: int) -> dict[str, list[Instruction]]:
-    """What is asked of the arguments of a call, by its name. `pid` is the process's own id."""
+    """The check of each call's arguments, by the call's name. `pid` is the process's own id."""
     own_clock: list[Instruction] = [_argument(0), (AT_LEAST, 0, 1, _LAST_CLOCK + 1), REFUSE, ALLOW]
     # writable files lie in memory; for a file of the host's, the disk would have to empty its cache
     nothing_to_sync = [_DONE]

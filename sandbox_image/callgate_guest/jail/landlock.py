@@ -21,7 +21,7 @@ _HANDLED = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 16) -
 
 
 def abi() -> int:
-    """The kernel's Landlock ABI; 0 where there is none, or it is switched off."""
+    """The kernel's Landlock ABI; 0 if the kernel has none, or it is switched off."""
     try:
         return syscall("landlock_create_ruleset", 0, 0, 1)
     except OSError:
@@ -29,7 +29,7 @@ def abi() -> int:
 
 
 class Ruleset:
-    """What may be opened. `fd` is the kernel's handle; close it after `restrict`."""
+    """The paths that may be opened. `fd` is the kernel's handle; close it after `restrict`."""
 
     def __init__(self, version: int) -> None:
         self._handled = max(rights for since, rights in _HANDLED.items() if since <= version)

@@ -13,7 +13,7 @@ PROCESSES_OF_A_USER = 4096
 
 
 class Allowance(TypedDict):
-    """What the host grants one guest. Bytes and seconds."""
+    """Resources that the host grants one guest, in bytes and seconds."""
 
     cpu_seconds: float
     memory_bytes: int

@@ -27,7 +27,7 @@ EXECUTABLE = "/python/bin/python3"
 
 @dataclass
 class Files:
-    """What of the host a guest may read: absolute paths of the host."""
+    """Files of the host that a guest may read: absolute paths of the host."""
 
     executable: str
     stdlib: str
@@ -128,7 +128,7 @@ def enter(files: Files) -> None:
 
 
 def _binds(files: Files) -> dict[str, str]:
-    """Where each thing is inside, and where it comes from. Parents before children."""
+    """Source of each mount, by its path inside the new root. Parents stand before children."""
     binds = {EXECUTABLE: files.executable, PYTHON: files.stdlib, "/guest/callgate_guest": files.guest}
     if os.path.dirname(files.extensions) != files.stdlib:
         binds[f"{PYTHON}/lib-dynload"] = files.extensions

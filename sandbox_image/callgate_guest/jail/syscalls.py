@@ -42,15 +42,15 @@ setitimer 38 103 | shutdown 48 210 | sigaltstack 131 132 | stat 4 - | statx 332 
 symlinkat 266 36 | time 201 - | times 100 153 | umask 95 166 | uname 63 160 | unlink 87 - | unlinkat 263 35 |
 write 1 64 | writev 20 66
 """)
-"""What a program may call, whatever the arguments."""
+"""Calls that a program may make with any arguments."""
 
 ALLOWED_ON_OWN_FILES: Final = _table("""
 chmod 90 - | fchmod 91 52 | fchmodat 268 53 | readlink 89 - | readlinkat 267 78 | truncate 76 45 | utimensat 280 88
 """)
-"""The same, where all files that can be reached are its own: modes, times, sizes, and where links lead."""
+"""Further calls if all reachable files are the program's own: modes, times, sizes, and targets of links."""
 
 ALLOWED_ON_OWN_DISKS: Final = _table("fstatfs 138 44 | statfs 137 43")
-"""The same, where what these lie on is its own as well: how full that is."""
+"""Further calls if the file systems of these files are its own as well: how full they are."""
 
 _CHECKED: Final = _table("""
 clock_getres 229 114 | clock_gettime 228 113 | clock_nanosleep 230 115 | clone 56 220 | clone3 435 435 |

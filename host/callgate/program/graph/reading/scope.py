@@ -39,7 +39,7 @@ class GraphTool:
     parameters: tuple[str, ...]
     """In the order in which positional arguments fill them."""
     early: bool
-    """It may be called before the program gets there: it is read-only, and nobody is asked for approval."""
+    """Its calls may begin before the program gets there: the tool is read-only and needs no approval."""
     spellings: Mapping[str, str] = field(default_factory=dict)
     """Parameters whose names are not Python names, by what programs write for them."""
     variadic: bool = False

@@ -1,4 +1,4 @@
-"""What an operation may do, whichever way its loops and branches go: found without values.
+"""Possible effects of an operation, whichever way its loops and branches go. Found without values.
 
 A variable that the operation does not assign is changed under its own name. Any other change, of a part or of a value
 that got its name in the operation, may be a change of everything that the operation reads.

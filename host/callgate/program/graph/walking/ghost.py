@@ -45,8 +45,8 @@ from callgate.program.graph.flow import (
 
 from .changes import augment, call_method, has_method, set_item
 from .effects import MAKE_NEW, Effects, effects_of
+from .steps import WORKED, Step, Unsure, Worked, decode
 from .walk import Walk
-from .walked import WORKED, Step, Unsure, Worked, decode
 
 __all__ = ["Ghost", "Offered", "Place", "makes_iterators"]
 

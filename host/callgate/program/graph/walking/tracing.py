@@ -15,8 +15,8 @@ from callgate.program.graph.flow import Augment, CallTool, Change, Flow, Gather,
 from callgate.program.graph.writing import json_argument
 
 from .ghost import Place
+from .steps import Began, MadeCall, ProgramFailed, Step, Unsure, Wait
 from .walk import Walk
-from .walked import Began, MadeCall, ProgramFailed, Step, Unsure, Wait
 
 __all__ = ["MOST_STEPS", "trace"]
 
@@ -119,10 +119,7 @@ class _Tracing(Walk):
 
     def _gather(self, operation: Gather) -> Iterator[Step]:
         yield from super()._gather(operation)
-        ids = []
-        for part in operation.parts:
-            held = self._slots[part.slot]
-            ids += [self._ids[call] for call in (held if part.spread else [held])]
+        ids = [self._ids[call] for call in self._held_by(operation)]
         value = self._values[operation.variable]
         for made, result in zip(ids, [value] if operation.alone else value, strict=True):
             if made not in self._noted:

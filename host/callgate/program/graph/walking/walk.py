@@ -49,10 +49,10 @@ from callgate.program.graph.flow import (
 )  # fmt: skip
 from callgate.protocol.logs import printable
 from callgate.tools.decoding import strict_json
+from callgate_guest.wire import TEXT_LIMIT, cut
 
 from .changes import augment, call_method, has_method, set_item
-from .walked import (
-    TEXT_LIMIT,
+from .steps import (
     WORKED,
     Began,
     Done,
@@ -63,7 +63,6 @@ from .walked import (
     Unsure,
     Wait,
     Worked,
-    cut,
     decode,
     traceback_of,
 )  # fmt: skip
@@ -244,13 +243,7 @@ class Walk:
             self._slots[operation.slots].append(self._slots[operation.slot])
 
     def _gather(self, operation: Gather) -> Iterator[Step]:
-        calls: list[MadeCall] = []
-        for part in operation.parts:
-            held = self._slots[part.slot]
-            if part.spread:
-                calls.extend(held)
-            else:
-                calls.append(held)
+        calls = self._held_by(operation)
         self._budget.make(16 * len(calls))
         for call in calls:
             call.awaited = True
@@ -264,6 +257,14 @@ class Walk:
             raise self._call_failed(first, operation.line)
         results = [self._result_of(call) for call in calls]
         self._values[operation.variable] = results[0] if operation.alone else results
+
+    def _held_by(self, operation: Gather) -> list[MadeCall]:
+        """The calls that a gather awaits."""
+        calls: list[MadeCall] = []
+        for part in operation.parts:
+            held = self._slots[part.slot]
+            calls += held if part.spread else [held]
+        return calls
 
     def _result_of(self, call: MadeCall) -> Any:
         if not call.is_read:
@@ -331,7 +332,7 @@ class Walk:
             text = self._json(value, "the value is not JSON")
         except Unsure:
             if type(value) in _MAY_HOLD_MORE:
-                raise  # a set or NaN is refused, there or in it; the rest is text, with what is in it
+                raise  # a set or NaN is refused, also inside a container; any other value becomes text
             try:
                 shown = guarded(self._budget, lambda: formatted(self._budget, value, _REPR, ""))
             except ExpressionError as error:

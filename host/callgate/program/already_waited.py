@@ -12,8 +12,8 @@ import ast
 from collections.abc import Iterator
 from typing import Final
 
-from .awaiting import in_generator
 from .findings import Finding
+from .not_awaited import in_generator
 from .survey import Scope, Survey
 from .tool_names import ToolNames
 
@@ -121,7 +121,7 @@ class _PlainFunctions:
         return None
 
     def gives_waited(self, node: ast.expr, depth: int = 0) -> Waited | None:
-        """As `waits`, for an argument that is such a call, or several of them."""
+        """`waits` for an argument of asyncio: one such call, or a collection of them."""
         if depth > _DEEPEST:
             return None
         node = self._followed(node)

@@ -4,7 +4,7 @@ certainly wrong.
 The top level of a program and the body of an `async def` are async code: a tool's call there starts at once and is
 awaited for its result. In a plain `def` the same call blocks and returns it. In a lambda or a class body it depends on
 the caller, so there is no finding there. A call that is assigned, passed on or returned may be awaited later: no
-finding, but for what `dropping` knows.
+finding, but for what `dropped_calls` knows.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import ast
 from collections.abc import Iterator
 from typing import Final
 
-from .dropping import dropped
+from .dropped_calls import dropped
 from .findings import Finding
 from .survey import Scope, Survey
 from .tool_names import ToolNames
@@ -74,7 +74,7 @@ def never_awaited(seen: Survey, known: ToolNames, *, session: bool = False) -> I
 
 
 class Awaitables:
-    """Which calls of a program give an awaitable."""
+    """The calls of a program that give an awaitable."""
 
     def __init__(self, seen: Survey, known: ToolNames) -> None:
         self._seen = seen

@@ -19,7 +19,7 @@ from .findings import Finding
 from .survey import Scope, Survey
 
 if TYPE_CHECKING:
-    from .awaiting import Awaitables
+    from .not_awaited import Awaitables
 
 __all__ = ["dropped"]
 

@@ -9,18 +9,17 @@ from typing import Any, Final
 
 from callgate.plan.expressions import Record
 from callgate.program.graph.flow import Site
+from callgate_guest.wire import cut
 
 __all__ = [
-    "TEXT_LIMIT", "WORKED", "Began", "Done", "MadeCall", "Printed", "ProgramFailed", "Step", "Unsure", "Wait",
-    "Worked", "cut", "decode", "traceback_of",
+    "WORKED", "Began", "Done", "MadeCall", "Printed", "ProgramFailed", "Step", "Unsure", "Wait",
+    "Worked", "decode", "traceback_of",
 ]  # fmt: skip
 
-TEXT_LIMIT: Final = 65536
-"""Characters that a guest keeps of a message, a traceback or a repr."""
 _FULL_NAMES: Final = {"JSONDecodeError": "json.decoder.JSONDecodeError"}
 _LONG: Final = 1 << 16
 _MOST_DIGITS: Final = 400
-"""Of an integer in a text of more than 64 KiB, as in `callgate.tools.decoding`: reading one is quadratic."""
+"""Digits of an integer in a text of more than 64 KiB, as in `callgate.tools.decoding`: reading takes quadratic time."""
 
 
 def _integer(text: str) -> int:
@@ -52,9 +51,9 @@ class MadeCall:
         self.task = task
         self.awaited = False
         self.result: str | None = None
-        """As compact JSON."""
+        """The result as compact JSON."""
         self.error: dict[str, Any] | None = None
-        """As it crosses the wire: `callgate.protocol.run.error_object`."""
+        """The error as it crosses the wire: see `callgate.protocol.run.error_object`."""
         self.order = 0
         """Position among the failed calls: a lower number failed earlier."""
         self._value: Any = None
@@ -126,7 +125,7 @@ class ProgramFailed(Exception):
 
 
 class Unsure(Exception):
-    """What CPython would do next is not certain, or would cost the host too much."""
+    """The next thing that CPython would do is not certain, or costs the host too much: the sandbox has to run it."""
 
     def __init__(self, line: int, reason: str) -> None:
         super().__init__(f"line {line}: {reason}")
@@ -152,11 +151,3 @@ def traceback_of(source: str, frames: Sequence[tuple[int, str]], kind: str, mess
     full = _FULL_NAMES.get(kind, kind)
     text.append(f"{full}: {message}" if message else full)
     return cut("\n".join(text) + "\n")
-
-
-def cut(text: str) -> str:
-    """The text as a guest would send it: of a long one, both ends."""
-    if len(text) <= TEXT_LIMIT:
-        return text
-    half = TEXT_LIMIT // 2
-    return f"{text[:half]}\n... {len(text) - 2 * half} characters cut ...\n{text[-half:]}"
