@@ -7,20 +7,24 @@ import time
 from collections.abc import Container, Generator
 from typing import Any, Final
 
-from callgate.limits import Limits
 from callgate.plan.expressions import Budget
 from callgate.program.graph.walking.ghost import Ghost, Offered, Place
 from callgate.program.graph.walking.walk import Worked
 from callgate.runtime.driver import TURN_SECONDS
+from callgate.runtime.gate import RunGate
+from callgate.tools.encoding import NotJson, compact_json
 
+from .journal import OneCall
 from .walker import GraphProgram
 
-__all__ = ["MANY_CALLS", "Ahead", "Offered"]
+__all__ = ["Ahead"]
 
 logger = logging.getLogger("callgate")
 
-MANY_CALLS: Final = 10_000
+_MANY_CALLS: Final = 10_000
 """From this `max_tool_calls` on, the ghost does not count calls; early calls may use half of the limit."""
+_ARGUMENT_BYTES: Final = 16 * 1024 * 1024
+"""Bytes of the arguments of all early calls; they stay in memory as long as the run."""
 _STEPS: Final = 200_000
 _BYTES: Final = 64 * 1024 * 1024  # created, not held: a look holds a quarter at most
 """Budget of all looks of a run; the walk begins the calls that the looks do not find."""
@@ -34,17 +38,24 @@ class Ahead:
     Args:
         program: the program.
         inputs: its inputs, JSON.
-        limits: of the run.
+        gate: has the records and the limits of the run.
         asked: the places of the calls that were requested.
+
+    Attributes:
+        paused: the turn is over, and the look is not.
+        stopped: no further call may begin early.
     """
 
-    def __init__(self, program: GraphProgram, inputs: dict[str, Any], limits: Limits, asked: Container[Place]) -> None:
-        self.paused = False
-        """The turn is over, and the look is not."""
+    def __init__(self, program: GraphProgram, inputs: dict[str, Any], gate: RunGate, asked: Container[Place]) -> None:
+        self.paused = self.stopped = False
+        self._gate = gate
+        self._open = 0
+        """Number of early calls that have not ended."""
+        self._argument_bytes = 0
         self._known: dict[Place, str | None] = {}
-        most = limits.max_tool_calls
+        most = gate.limits.max_tool_calls
         self._budget = Budget(steps=_STEPS, bytes=_BYTES)
-        counted = None if most >= MANY_CALLS else most
+        counted = None if most >= _MANY_CALLS else most
         self._ghost = Ghost(program.flow, inputs, self._budget, self._known, asked, counted, program.is_lazy)
         self._look: Generator[Offered | Worked, None, None] | None = None
         self._is_news = self._is_wanted = True
@@ -59,16 +70,42 @@ class Ahead:
             return None
         return max(0.0, self._rests_until - time.perf_counter())
 
-    def ended(self, place: Place, text: str | None) -> None:
-        """Learn the result of a call; None for an error."""
-        self._known[place] = text
+    def ended(self, call: OneCall) -> None:
+        """Learn the outcome of a call."""
+        self._open -= call.early
+        self._known[call.place] = call.text
         self._is_news = True
-        if text is None and self._look is not None:
+        if call.text is None and self._look is not None:
             self._drop()  # the look may be past this call already
             self._is_wanted = True
 
-    def go_on(self, room: int) -> list[Offered]:
-        """Find calls that can begin now: at most `room`, within one turn."""
+    def forget(self) -> None:
+        """Take note that an early call cannot be made."""
+        self._open -= 1
+
+    def begin(self, asked: int) -> list[OneCall]:
+        """Find calls that can begin now, within one turn.
+
+        Args:
+            asked: number of calls that were requested and have no record yet.
+        """
+        limits = self._gate.limits
+        calls: list[OneCall] = []
+        for offered in self._offers(limits.max_concurrent_calls - self._open):
+            try:
+                self._argument_bytes += len(compact_json(offered.arguments))
+            except NotJson:  # a lone surrogate: the gate refuses it when the program comes to this call
+                continue
+            many = 2 * (len(self._gate.records) + asked + len(calls)) >= limits.max_tool_calls >= _MANY_CALLS
+            if many or self._argument_bytes > _ARGUMENT_BYTES:
+                self.stopped = True
+                break
+            self._open += 1
+            calls.append(OneCall(offered.site, offered.number, offered.arguments, None, early=True))
+        return calls
+
+    def _offers(self, room: int) -> list[Offered]:
+        """Run the ghost for one turn, or until it has offered `room` calls."""
         self.paused = False
         offered: list[Offered] = []
         began = time.perf_counter()
