@@ -274,6 +274,13 @@ def test_a_large_value_is_told_where_it_does_not_fit() -> None:
         take(schema).validate({"rows": rows * 2})
     with pytest.raises(InvalidArguments, match="unknown argument 'x'"):
         take(schema).validate({"rows": rows, "x": 1})
+    members = {"type": "object", "properties": {"a": {}}, "required": ["a"]}
+    large = {f"k{n}": n for n in range(20_000)}
+    with pytest.raises(InvalidArguments, match=r"missing argument 'v\.a'"):
+        take({"properties": {"v": members}}).validate({"v": large})
+    closed = members | {"additionalProperties": False}
+    with pytest.raises(InvalidArguments, match=r"unknown argument 'v\.k0'; unknown argument 'v\.k1'"):
+        take({"properties": {"v": closed}}).validate({"v": {"a": 1, **large}})
 
 
 def test_what_is_too_much_to_be_checked_is_refused_and_not_let_through() -> None:

@@ -61,13 +61,12 @@ class SchemaArguments(Arguments):
     def _validated(self, tool: str, arguments: dict[str, Any], text: str) -> Work[dict[str, Any]]:
         copy: dict[str, Any] = json.loads(text) if len(text) <= LARGE_BYTES else (yield from decoding(text))
         unknown = [name for name in copy if name not in self._known] if self._closed or self._says_so else []
-        large = len(text) > LARGE_BYTES
-        if self._says_so and not large:  # the check reports them
+        if self._says_so and len(unknown) <= MAX_LOOKED_AT:  # the check reports them; very many need no check
             unknown = []
         faults = self._unknown(unknown[:MAX_FAULTS])
         faults += [Fault(name[:60], "") for name in unknown[MAX_FAULTS:MAX_LOOKED_AT]]  # only counted
         try:
-            found = [] if unknown and large else (yield from self._check.checking(copy, text))
+            found = [] if len(unknown) > MAX_LOOKED_AT else (yield from self._check.checking(copy, text))
             for fault in found:
                 faults.extend(self._faults(fault))
         except ValueError as error:

@@ -165,16 +165,22 @@ def _own_fault(
     schema: dict[str, Any], dialect: dict[str, Any], path: list[str | int], value: Any
 ) -> SchemaFault | None:
     """The fault by a keyword that looks at the value itself, and not into it."""
-    missing = [name for name in schema.get("required", ()) if name not in value] if isinstance(value, dict) else []
-    if missing:
-        return SchemaFault(tuple(path), "required", {"property": missing[0]}, value)
-    for word in _OWN_WORDS.intersection(schema):
-        said = schema[word]
-        if not _validator({**dialect, word: said}, "a part of the schema").is_valid(value):
-            kinds = [said] if isinstance(said, str) else said
-            details = {word: said, "types": kinds, "options": said, "expected_value": said}
-            limit = {"limit": said} if word.startswith(("min", "max")) else {}
-            return SchemaFault(tuple(path), word, details | limit, value)
+    where = tuple(path)
+    if isinstance(value, dict):
+        missing = [name for name in schema.get("required", ()) if name not in value]
+        if missing:
+            return SchemaFault(where, "required", {"property": missing[0]}, value)
+        if schema.get("additionalProperties") is False and "patternProperties" not in schema:
+            unexpected = [name for name in value if name not in schema.get("properties", ())]
+            if unexpected:
+                return SchemaFault(where, "additionalProperties", {"unexpected": unexpected[:MAX_LOOKED_AT]}, value)
+    for word in schema:
+        wanted = schema[word]
+        if word in _OWN_WORDS and not _validator({**dialect, word: wanted}, "a part of the schema").is_valid(value):
+            kinds = [wanted] if isinstance(wanted, str) else wanted
+            details = {word: wanted, "types": kinds, "options": wanted, "expected_value": wanted}
+            limit = {"limit": wanted} if word.startswith(("min", "max")) else {}
+            return SchemaFault(where, word, details | limit, value)
     return None
 
 

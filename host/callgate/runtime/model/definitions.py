@@ -48,7 +48,7 @@ Definition = dict[str, Any]
 
 MAX_EXAMPLES = 5
 MAX_EXAMPLE_CHARACTERS = 1_000
-_KEPT = 32
+_MOST_CACHED = 32
 _ANTHROPICS_CODE = re.compile(r"code_execution_\d{8}")
 
 
@@ -94,7 +94,7 @@ class Definitions:
     def make(self, provider: Provider, options: DefinitionOptions, beside: Beside = ALONE) -> list[Definition]:
         """The definitions, as a copy. Raises `ConfigurationError` for a wrong option or an unknown name in one."""
         tools = self.registry.tools()
-        if tools is not self._tools or len(self._made) >= _KEPT:
+        if tools is not self._tools or len(self._made) >= _MOST_CACHED:
             self._made.clear()
             self._tools = tools
         key = repr((provider, sorted(options.items(), key=lambda item: item[0]), beside, self.python()))
