@@ -268,7 +268,7 @@ def test_without_a_terminal_the_answer_is_no_and_yes_approves_every_call(cli: Co
         (["do", "--model", "openai:x", "--transcript", "tools.py"], "is there already", "--resume tools.py"),
         (["do", "--model", "openai:x", "--resume", "t.jsonl"], "there are two tasks", "leave out the task"),
         (["--model", "openai:x", "--resume", "t.jsonl"], "there is no such file", "--transcript wrote"),
-        (["--model", "openai:x", "--resume", "tools.py"], "no line of a transcript", "--help"),
+        (["--model", "openai:x", "--resume", "tools.py"], "not a line of a transcript", "--help"),
         (["do", "--model", "openai:"], "a model has to be named", "--help"),
         (["do", "--model", "replay:absent.jsonl"], "absent.jsonl", "--help"),
         (["do", "--model", "openai:x", "--planner", "absent.yaml"], "absent.yaml", "--help"),
