@@ -147,7 +147,7 @@ def output(text: str, step: str) -> Any:
     """An output of a plan: the JSON that follows the step's id and a colon at the beginning of a line.
 
     Raises:
-        ScriptFailed: there is none, or it is no JSON.
+        ScriptFailed: there is none, or it is not JSON.
     """
     found = re.search(rf"^{re.escape(step)}: (.*)$", text, re.MULTILINE)
     if found is None:
