@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse, TextPart, ThinkingPart, ToolCallPart
+from pydantic_ai.messages import (
+    ModelMessagesTypeAdapter,
+    ModelResponse,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+)
 
 from agent.models.wires import written_and_read
 from callgate.agent.models.conversation import messages_of
@@ -112,3 +118,11 @@ def test_a_turn_is_bounded_and_every_call_has_an_id_of_its_own() -> None:
     assert [bool(call.fault) for call in reply.turn.calls] == [False, True, True, True]
     assert (reply.ended, len(reply.turn.text), len(reply.turn.calls[0].name)) == ("calls", 1_000_000, 200)
     assert reply.usage.estimated
+
+
+def test_an_id_that_looks_like_a_made_one_replaces_no_call() -> None:
+    calls = [ToolCall(id=id, name="weather", arguments={"n": n}) for n, id in enumerate(("call_5_1", "", "call_5_1"))]
+    made = fit_calls(calls, 5)
+    assert [call.arguments["n"] for call in made] == [0, 1, 2]
+    assert len({call.id for call in made}) == 3
+    assert fit_calls(made, 5) == made
