@@ -171,7 +171,7 @@ class ToolPlanner:
             self._by_rules(draft, offered, "nothing of the selection can be run")
             built = self._build(draft, offered)
         plan = self._plan(query, draft, built, started)
-        if self._may_be_kept(draft.selection) and not built.left_out:
+        if self._may_be_kept(draft.selection) and not built.left_out and not draft.bad_words:
             self.cache.keep(key, draft.query, draft.selection)
         if draft.selection.source != "fallback":
             self.cache.note_plan(plan.id, key)
