@@ -128,6 +128,14 @@ async def test_keys_are_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert reply.turn.text == "The key is [secret] and the password [secret]."
 
 
+async def test_a_secret_that_begins_like_another_does_not_save_its_end(tmp_path: Path) -> None:
+    recording = RecordingModel(
+        ScriptedModel(["It is key-1234-and-its-end."]), tmp_path / "r", secrets=["key-1234", "key-1234-and-its-end"]
+    )
+    await recording.ask(ASKED)
+    assert "its-end" not in (tmp_path / "r").read_text()
+
+
 async def test_what_the_endpoint_does_not_answer_is_not_recorded(tmp_path: Path) -> None:
     recording = RecordingModel(ScriptedModel([ModelUnavailable("gone"), "back"], name="m"), tmp_path / "r")
     with pytest.raises(ModelUnavailable):

@@ -88,7 +88,8 @@ class RecordingModel:
         self._path = Path(path)
         self._begun = False
         given = [each for each in secrets if len(each) >= SHORTEST_SECRET]
-        self._secrets = (*given, *secrets_of(*getattr(model, "secrets", ())))
+        known = {*given, *secrets_of(*getattr(model, "secrets", ()))}
+        self._secrets = sorted(known, key=len, reverse=True)  # a short one may be a part of a longer one
         if self._path.exists():
             provider = _opened(self._path)[0].provider
             if append and provider != model.provider:
