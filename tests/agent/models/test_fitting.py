@@ -7,12 +7,19 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse, TextPart, ThinkingPart, ToolCallPart
+from pydantic_ai.messages import (
+    ModelMessagesTypeAdapter,
+    ModelResponse,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolReturnPart,
+)
 
 from agent.models.wires import written_and_read
 from callgate.agent.models.conversation import messages_of
 from callgate.agent.models.fitting import fit, fit_calls
-from callgate.agent.models.model import Assistant, Message, Reply, Request, ToolCall, ToolReplies, User
+from callgate.agent.models.model import Assistant, Message, Reply, Request, ToolCall, ToolReplies, ToolReply, User
 from callgate.agent.models.response import reply_of
 
 WORDS = st.sampled_from(["weather", "c1", "{}", '{"a":', '{"a": NaN}', "\ud800", "[1]", "", "a b\n"]) | st.text(
@@ -112,3 +119,29 @@ def test_a_turn_is_bounded_and_every_call_has_an_id_of_its_own() -> None:
     assert [bool(call.fault) for call in reply.turn.calls] == [False, True, True, True]
     assert (reply.ended, len(reply.turn.text), len(reply.turn.calls[0].name)) == ("calls", 1_000_000, 200)
     assert reply.usage.estimated
+
+
+def test_an_id_that_looks_like_a_made_one_replaces_no_call() -> None:
+    calls = [ToolCall(id=id, name="weather", arguments={"n": n}) for n, id in enumerate(("call_5_1", "", "call_5_1"))]
+    made = fit_calls(calls, 5)
+    assert [call.arguments["n"] for call in made] == [0, 1, 2]
+    assert len({call.id for call in made}) == 3
+    assert fit_calls(made, 5) == made
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+def test_no_two_calls_of_a_conversation_have_one_id(provider: str) -> None:
+    def turn(*ids: str) -> tuple[Message, Message]:
+        calls = tuple(ToolCall(id=id, name="weather") for id in ids)
+        return Assistant(calls=calls), ToolReplies(
+            replies=tuple(ToolReply(id=id, name="weather", text=f"of {id}") for id in ids)
+        )
+
+    messages: list[Message] = [User(text="Where?"), *turn("written_0"), *turn("written_0", "a.b", "a:b"), *turn("c1")]
+    sent = messages_of(messages, model="m", provider=provider, errors=True, thoughts=True)
+    calls = [part.tool_call_id for each in sent for part in each.parts if isinstance(part, ToolCallPart)]
+    results = [part for each in sent for part in each.parts if isinstance(part, ToolReturnPart)]
+    assert calls == [part.tool_call_id for part in results]
+    assert len(set(calls)) == 5
+    assert (calls[0], calls[1], calls[4]) == ("written_0", "written_0_3", "c1")
+    assert [part.content for part in results] == [f"of {id}" for id in ("written_0", "written_0", "a.b", "a:b", "c1")]

@@ -128,6 +128,20 @@ async def test_keys_are_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert reply.turn.text == "The key is [secret] and the password [secret]."
 
 
+async def test_a_secret_that_begins_like_another_does_not_save_its_end(tmp_path: Path) -> None:
+    recording = RecordingModel(
+        ScriptedModel(["It is key-1234-and-its-end."]), tmp_path / "r", secrets=["key-1234", "key-1234-and-its-end"]
+    )
+    await recording.ask(ASKED)
+    assert "its-end" not in (tmp_path / "r").read_text()
+
+
+async def test_a_system_text_with_half_a_character_is_recorded_and_replayed(tmp_path: Path) -> None:
+    half = replace(ASKED, system="half \ud83d")
+    await RecordingModel(ScriptedModel(["whole"]), tmp_path / "r").ask(half)
+    assert (await ReplayModel(tmp_path / "r").ask(half)).turn.text == "whole"
+
+
 async def test_what_the_endpoint_does_not_answer_is_not_recorded(tmp_path: Path) -> None:
     recording = RecordingModel(ScriptedModel([ModelUnavailable("gone"), "back"], name="m"), tmp_path / "r")
     with pytest.raises(ModelUnavailable):

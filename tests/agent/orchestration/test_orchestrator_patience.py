@@ -144,14 +144,14 @@ async def test_attempts_that_took_too_long_count_though_a_later_one_succeeded() 
     [
         pytest.param(PlannerSettings(), None, id="the gate's own default, which adapts"),
         pytest.param(PlannerSettings(default_timeout_seconds=60), 200, id="four times the 95th percentile"),
-        pytest.param(PlannerSettings(timeout_seconds_by_category={"Lookup": 60}), 200, id="by category, in any case"),
+        pytest.param(PlannerSettings(timeout_seconds_by_category={"Search": 60}), 200, id="by category, in any case"),
     ],
 )
 async def test_without_a_word_of_anybody_a_call_has_thirty_seconds_that_adapt(
     settings: PlannerSettings, told: float | None
 ) -> None:
     flaky = Flaky(0)
-    async with orchestrator([tool(read_only=True, category="lookup")(flaky.flaky)], settings) as made:
+    async with orchestrator([tool(read_only=True, category="search")(flaky.flaky)], settings) as made:
         for _ in range(20):
             made._runtime.registry.statistics.note("flaky", 50.0, "succeeded")
         execution = await made.execute(plan(step("a", "flaky", q="x")))

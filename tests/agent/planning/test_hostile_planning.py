@@ -69,6 +69,20 @@ async def test_why_nothing_of_a_chain_can_be_run_is_told() -> None:
     assert any("c0 (vector-search) is left out: it refers to c1 in a circle" in note for note in plan_of.notes)
 
 
+@pytest.mark.parametrize("confidence", [float("nan"), -1, 7.0])
+async def test_a_selector_without_bounds_makes_no_plan_without_bounds(confidence: float) -> None:
+    class Sure:
+        name = "sure"
+
+        async def select(self, query: object, tools: object) -> Selection:
+            choice = ToolChoice(sub_query=0, tool="vector-search", parameters={"query": "x"}, confidence=confidence)
+            return Selection(chain=(choice,), strategy="sure")
+
+    made, _ = planner(selector=Sure())
+    plan_of = await made.plan("about x")
+    assert (plan_of.confidence, plan_of.steps[0].confidence) == (0.5, 0.5)
+
+
 # prompts
 
 

@@ -213,6 +213,8 @@ def test_the_settings_say_other_timeouts() -> None:
         *chain, settings=PlannerSettings(timeout_seconds_by_category={"Validation": 7}, default_timeout_seconds=20)
     )
     assert {each.tool: each.timeout_seconds for each in built.steps} == {"vector-search": 10, "validate-answer": 7}
+    built = build(*chain, settings=PlannerSettings(default_timeout_seconds=60))
+    assert {each.tool: each.timeout_seconds for each in built.steps} == {"vector-search": 30, "validate-answer": 60}
 
 
 def test_a_timeout_adapts_to_the_tools_history() -> None:

@@ -8,8 +8,11 @@ import pytest
 
 from agent.planning.rulebook import answer, chosen, decomposed, planner, rulebook, vector_search
 from callgate import Runtime, ToolError
+from callgate.agent.models.scripted import ScriptedModel
 from callgate.agent.orchestration.orchestrator import ToolOrchestrator
+from callgate.agent.planning.decomposition import Decomposer
 from callgate.agent.planning.plan_cache import PlanCache
+from callgate.agent.planning.planner import ToolPlanner
 from callgate.agent.planning.selection import Selection
 from callgate.agent.planning.settings import PlannerSettings
 from callgate.agent.planning.tool_plan import ToolExecution, as_one_part
@@ -97,6 +100,13 @@ async def test_a_plan_whose_fallback_stood_in_is_not_used_again() -> None:
 async def test_what_was_not_whole_is_asked_for_again() -> None:
     half = answer(chosen("vector-search", query="x"), chosen("nothing"))
     planning, _ = planner(*[half] * 4)
+    assert (await planning.plan("about x")).source == "model"
+    assert (await planning.plan("about x")).source == "model"
+    turns = ["First, A.", "And then B.", answer(chosen("vector-search", query="x"))]  # not taken apart, but chosen
+    model = ScriptedModel(turns * 2)
+    runtime = Runtime([vector_search], sandbox=None)
+    settings = PlannerSettings(low_decomposition_confidence=0)
+    planning = ToolPlanner(runtime, model, decomposer=Decomposer(model), settings=settings)
     assert (await planning.plan("about x")).source == "model"
     assert (await planning.plan("about x")).source == "model"
 

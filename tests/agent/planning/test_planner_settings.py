@@ -79,6 +79,11 @@ def test_a_variable_that_does_not_fit_is_named_with_what_does(variable: str, val
     assert fits in str(error.value)
 
 
+def test_a_misspelt_provider_of_the_planner_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"TOOL_PLANNER_LLM must be one of anthropic, openai, ollama"):
+        PlannerSettings.from_environment({"TOOL_PLANNER_LLM": "antropic", "TOOL_PLANNER_MODEL": "x"})
+
+
 def test_a_provider_of_the_planner_needs_a_model() -> None:
     with pytest.raises(ConfigurationError, match="TOOL_PLANNER_LLM is set without TOOL_PLANNER_MODEL"):
         PlannerSettings.from_environment({"TOOL_PLANNER_LLM": "ollama"})

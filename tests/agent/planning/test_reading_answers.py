@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.planning.rulebook import RULEBOOK, answer, chosen, decomposed, rulebook
-from callgate.agent.planning.prompts import repair
+from callgate.agent.planning.prompts import repair, selection_request
 from callgate.agent.planning.reading import MAX_CHOICES, Reading, json_in, read_decomposition, read_selection
 from callgate.agent.planning.tool_plan import MAX_PARTS
 
@@ -103,3 +103,31 @@ def test_every_place_where_half_an_answer_ends_gives_only_whole_entries() -> Non
 )
 def test_large_and_hostile_answers_are_read(text: str) -> None:
     hold(text)
+
+
+def test_needs_that_are_repeated_count_once_and_nothing_needs_itself() -> None:
+    entry = {**chosen("vector-search", query="x"), "dependsOn": [1, 0] * 16}
+    text = json.dumps({"toolChain": [chosen("keyword-search", query="y"), entry]})
+    hold(text)
+    assert read(text).choices[1].depends_on == (0,)
+    parts, _ = read_decomposition({"subQueries": ["a", {"text": "b", "dependsOn": [0] * 32}]}, "q")
+    assert parts is not None
+    assert parts.sub_queries[1].depends_on == (0,)
+    assert len(selection_request(parts, None)) < 1_000
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"subQueries": [{}] * 60_000},
+        {"subQueries": [{"text": "a", "dependsOn": [99] * 60_000}]},
+        {"toolChain": [{**chosen("vector-search", query="x"), "dependsOn": [""] * 60_000}]},
+    ],
+)
+def test_a_list_of_thousands_of_faults_is_one_fault(value: Any) -> None:
+    if "toolChain" in value:
+        faults = read_selection(value, QUERY, NAMES, RUNTIME.registry.resolve).faults
+    else:
+        faults = read_decomposition(value, "q")[1]
+    assert len(faults) == 1
+    assert "at most 32 items" in faults[0]

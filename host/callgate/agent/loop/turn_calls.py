@@ -50,7 +50,7 @@ class TurnCalls:
     Args:
         log: of the run.
         conversation: answers the calls.
-        asked: the request that the calls reply to. It names the tools that the model was offered; none where it was
+        asked: the request that the calls reply to. It names the tools that the model was offered; none where
             the tools were described in words.
     """
 

@@ -70,7 +70,7 @@ def parameters_of(request: Request, form: Form, *, name_used_tools: bool) -> Mod
 def messages_of(
     messages: Sequence[Message], *, model: str, provider: str, errors: bool, thoughts: bool
 ) -> list[ModelMessage]:
-    """The conversation; each call has its result.
+    """The conversation; each call has its result, and an id of its own.
 
     Args:
         messages: oldest first.
@@ -80,6 +80,7 @@ def messages_of(
         thoughts: send back what the model thought.
     """
     written: list[ModelMessage] = []
+    used: set[str] = set()
     for position, message in enumerate(messages):
         if isinstance(message, User):
             text = sendable(message.text) if message.text.strip() else _NOTHING
@@ -91,10 +92,16 @@ def messages_of(
             native = _native_parts(message, calls, model=model, provider=provider) if thoughts else []
             parts = native or _plain(message, calls)
             results = [] if replies is None else _results(calls, replies, errors=errors)
-            if provider != "openai":  # an id of another provider's may have letters that Anthropic refuses
-                for each in (*parts, *results):
-                    if isinstance(each, ToolCallPart | ToolReturnPart):
-                        each.tool_call_id = sendable_id(each.tool_call_id)
+            ids: dict[str, str] = {}
+            for call in calls:  # an id of another provider's may have letters that Anthropic refuses
+                id = call.id if provider == "openai" else sendable_id(call.id)
+                while id in used:  # and Anthropic refuses an id that is there twice, in different turns, too
+                    id += f"_{position}"
+                used.add(id)
+                ids[call.id] = id
+            for each in (*parts, *results):
+                if isinstance(each, ToolCallPart | ToolReturnPart):
+                    each.tool_call_id = ids[each.tool_call_id]
             written.append(ModelResponse(parts=parts, model_name=model, provider_name=provider))
             if results:
                 written.append(ModelRequest(parts=results))

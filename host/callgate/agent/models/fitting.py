@@ -70,6 +70,8 @@ def fit_calls(calls: Sequence[ToolCall], position: int) -> tuple[ToolCall, ...]:
         id = call.id if re.fullmatch(r"[a-zA-Z0-9_.:|-]{1,256}", call.id) else ""
         if not id or id in made:
             id = f"call_{position}_{number}"
+        while id in made:  # a model may write such an id itself
+            id += f"_{number}"
         name = sendable(call.name)[:_MAX_NAME]
         size, fault = _weighed(call, min(room, _MAX_CALL_CHARACTERS))
         if fault:

@@ -24,6 +24,7 @@ from pydantic import BaseModel, ValidationError
 from callgate.errors import ConfigurationError, ModelRejected
 
 from .connection import SHORTEST_SECRET, secrets_of
+from .fitting import sendable
 from .messages_json import message_to_json, reply_to_json
 from .model import Delta, Message, Model, ModelProvider, Reply, Request
 from .scripted import in_pieces
@@ -88,7 +89,8 @@ class RecordingModel:
         self._path = Path(path)
         self._begun = False
         given = [each for each in secrets if len(each) >= SHORTEST_SECRET]
-        self._secrets = (*given, *secrets_of(*getattr(model, "secrets", ())))
+        known = {*given, *secrets_of(*getattr(model, "secrets", ()))}
+        self._secrets = sorted(known, key=len, reverse=True)  # a short one may be a part of a longer one
         if self._path.exists():
             provider = _opened(self._path)[0].provider
             if append and provider != model.provider:
@@ -110,7 +112,7 @@ class RecordingModel:
         """See `Model.ask`."""
         choice, parts = _digests(request, self._redacted)
         summary = {
-            "system": _short(self._redacted(request.system)),
+            "system": _short(self._redacted(sendable(request.system))),
             "tools": sorted(parts.tools),
             "last": _last(request.messages, self._redacted),
             "messages": len(parts.messages),

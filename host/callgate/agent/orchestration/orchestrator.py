@@ -211,7 +211,7 @@ class ToolOrchestrator:
                 each["retry"] = {
                     "attempts": retry.attempts, "backoff_seconds": retry.backoff_seconds, "factor": retry.factor
                 }  # fmt: skip
-            seconds = timeout_of(self._runtime.registry, tool.name, self.settings)
+            seconds = timeout_of(self._runtime.registry, tool.name, self.settings, by_kind=False)
             if step.timeout_seconds is None and seconds is not None:
                 each["timeout_seconds"] = seconds
         return written

@@ -103,7 +103,7 @@ def build_steps(
             dependencies=tuple(map(choice_id, sorted(order.needs[place]))),
             after=tuple(map(choice_id, sorted(order.after[place] - order.needs[place]))),
             execution_mode="sequential" if alone else "parallel",
-            timeout_seconds=timeout_of(runtime.registry, choice.tool, settings),
+            timeout_seconds=timeout_of(runtime.registry, choice.tool, settings, by_kind=True),
             critical=order.is_critical(place),
             sub_query=query.sub_queries[choice.sub_query].text[:1000],
             confidence=choice.confidence,
@@ -119,16 +119,23 @@ def build_steps(
     return Built(tuple(steps.values()), ids, tuple(order.notes), tuple(left_out))
 
 
-def timeout_of(registry: Registry, name: str, settings: PlannerSettings) -> float | None:
-    """Seconds for an attempt, by the kind of tool and its history; None where the tool's own timeout or the gate's
-    default holds."""
-    tool, info = registry.get(name), registry.info(name)
+def timeout_of(registry: Registry, name: str, settings: PlannerSettings, *, by_kind: bool) -> float | None:
+    """Seconds for an attempt, by the tool's category and history; None where the tool's own timeout or the gate's
+    default holds.
+
+    Args:
+        registry: the tools.
+        name: of the tool.
+        settings: the default, and timeouts by category.
+        by_kind: whether the default goes by the kind of tool, as in a planner's own plans.
+    """
+    tool, info, default = registry.get(name), registry.info(name), settings.default_timeout_seconds
     seconds = settings.seconds_of(info.category)
     if seconds is None:
-        seconds = TIMEOUT_FACTORS[kind_of(info)] * settings.default_timeout_seconds
+        seconds = default * (TIMEOUT_FACTORS[kind_of(info)] if by_kind else 1.0)
         if not tool.repeatable:  # a tool that cannot be called again does not get less time
-            seconds = max(seconds, settings.default_timeout_seconds)
-    if tool.timeout_seconds is not None or seconds == PLAN_TIMEOUT_SECONDS:
+            seconds = max(seconds, default)
+    if tool.timeout_seconds is not None or seconds == default == PLAN_TIMEOUT_SECONDS:
         return None
     return min(adaptive_timeout_seconds(registry.statistics.of(name), seconds, tool.repeatable), LONGEST_SECONDS)
 

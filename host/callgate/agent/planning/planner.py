@@ -32,6 +32,7 @@ from .confidence import SIMPLE_PLAN, offered_tools
 from .decomposition import Decomposer
 from .fallback_plan import RuleSelector
 from .plan_cache import PlanCache
+from .reading import DEFAULT_CONFIDENCE
 from .selection import Memory, Selection, Selector
 from .selector import ModelSelector
 from .settings import PlannerSettings
@@ -171,7 +172,7 @@ class ToolPlanner:
             self._by_rules(draft, offered, "nothing of the selection can be run")
             built = self._build(draft, offered)
         plan = self._plan(query, draft, built, started)
-        if self._may_be_kept(draft.selection) and not built.left_out:
+        if self._may_be_kept(draft.selection) and not built.left_out and not draft.bad_words:
             self.cache.keep(key, draft.query, draft.selection)
         if draft.selection.source != "fallback":
             self.cache.note_plan(plan.id, key)
@@ -250,7 +251,11 @@ class ToolPlanner:
         draft.take(self._rules.choose(draft.query, tools))
 
     def _build(self, draft: _Draft, tools: Sequence[ToolInfo]) -> Built:
-        return build_steps(self._runtime, self._settings, draft.query, draft.selection.chain, tools)
+        chain = [  # a selector may be anybody's, and a confidence that is not a number is not JSON
+            choice if 0 <= choice.confidence <= 1 else replace(choice, confidence=DEFAULT_CONFIDENCE)
+            for choice in draft.selection.chain
+        ]
+        return build_steps(self._runtime, self._settings, draft.query, chain, tools)
 
     def _plan(self, query: str, draft: _Draft, built: Built, started: float) -> ToolPlan:
         selection = draft.selection

@@ -83,7 +83,9 @@ def _arguments(value: Any) -> Any:
 _Words = Annotated[str, BeforeValidator(_words)]
 _Share = Annotated[Annotated[float, Field(ge=0, le=1)], WrapValidator(_share)]
 _Positions = Annotated[
-    list[Annotated[int, BeforeValidator(_position), Field(ge=0, lt=MAX_CHOICES)]], BeforeValidator(_listed)
+    list[Annotated[int, BeforeValidator(_position), Field(ge=0, lt=MAX_CHOICES)]],
+    Field(max_length=MAX_CHOICES),  # a list has one fault then, and not one for each of its thousands
+    BeforeValidator(_listed),
 ]
 
 _NEEDS = AliasChoices("dependsOn", "depends_on", "dependencies")
@@ -139,7 +141,9 @@ class Part(BaseModel):
 class _Parts(BaseModel):
     """A query in its parts."""
 
-    parts: list[Part] = Field(validation_alias=AliasChoices("subQueries", "sub_queries", "subqueries"))
+    parts: list[Part] = Field(
+        validation_alias=AliasChoices("subQueries", "sub_queries", "subqueries"), max_length=MAX_CHOICES
+    )
     query_type: _Words = Field("", validation_alias=AliasChoices("queryType", "query_type", "type"))
     confidence: _Share = DEFAULT_CONFIDENCE
 
@@ -202,7 +206,7 @@ def read_selection(
             tool=tool,
             parameters=entry.parameters,
             confidence=entry.confidence,
-            depends_on=tuple(entry.depends_on),
+            depends_on=tuple(dict.fromkeys(each for each in entry.depends_on if each != place)),
             reasoning=entry.reasoning,
         )
     return found
@@ -227,7 +231,12 @@ def read_decomposition(value: Any, query: str) -> tuple[DecomposedQuery | None, 
     try:
         found = _Parts.model_validate(value)
         parts = tuple(
-            SubQuery(text=each.text, kind=each.kind[:80], confidence=each.confidence, depends_on=tuple(each.depends_on))
+            SubQuery(
+                text=each.text,
+                kind=each.kind[:80],
+                confidence=each.confidence,
+                depends_on=tuple(dict.fromkeys(each.depends_on)),
+            )
             for each in found.parts
         )
         return checked_decomposition(

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
 from pydantic.dataclasses import dataclass
 
+from callgate.agent.models.named import is_provider
 from callgate.errors import ConfigurationError
 from callgate.tools import Retry
 
@@ -140,11 +141,14 @@ class PlannerSettings:
         provider, model = (given.get(name, "").strip() for name in ("TOOL_PLANNER_LLM", "TOOL_PLANNER_MODEL"))
         if provider and not model and "planner_model" not in changes:
             raise ConfigurationError("TOOL_PLANNER_LLM is set without TOOL_PLANNER_MODEL: name the model, too")
+        if provider and provider not in _PROVIDERS and not is_provider(provider):
+            raise ConfigurationError(f"TOOL_PLANNER_LLM must be one of {', '.join(_PROVIDERS)}, not {provider[:80]!r}")
         if model:
             read["planner_model"] = f"{provider}:{model}" if provider else model
         return cls(**{**read, **changes})
 
 
+_PROVIDERS = ("anthropic", "openai", "ollama")
 _VARIABLES: Mapping[str, str] = {
     "TOOL_PLANNER_TEMPERATURE": "temperature",
     "TOOL_DEFAULT_TIMEOUT": "default_timeout_seconds",
