@@ -229,6 +229,12 @@ def test_a_misspelt_argument_is_not_reported_as_missing_too() -> None:
     assert [finding.code for finding in found] == ["unknown-argument"]
 
 
+@pytest.mark.parametrize("session", [False, True])
+def test_a_program_that_returns_a_value_is_not_told_that_nothing_runs(session: bool) -> None:
+    for last in ("return 5", "return LIMIT", "return"):
+        assert check_program(f"LIMIT = 3\ndef main():\n    return 1\n{last}", TOOLS, session=session) == []
+
+
 def test_inputs_and_earlier_names_are_known() -> None:
     assert check_program("print(rows, limit)", TOOLS, inputs=["limit"], known_names={"rows"}) == []
     assert len(check_program("print(rows, limit)", TOOLS)) == 2
