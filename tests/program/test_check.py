@@ -341,6 +341,12 @@ HOSTILE = {
     "nested tool calls": "get_weather(" * 190 + ")" * 190,
     "hidden field": "page = get_weather('Oslo')\npage" + "[0]" * 800 + ".items\n",
     "task group": "def f(): return get_weather('Oslo')\nasync with f" + "[0]" * 800 + " as group: pass\n",
+    "lists of lists of calls": "import asyncio\ndef f(): return get_weather('Oslo')\n"
+    + "".join(f"a{n} = [{f'a{n + 1}, ' * 20}]\n" for n in range(9))
+    + "a9 = 1\nawait asyncio.gather(*a0)",
+    "values that depend on values": "def f():\n get_weather('Oslo')\n return a0\n"
+    + "".join(f"a{n} = {f'a{n + 1} or ' * 20}1\n" for n in range(9))
+    + "a9 = 1\nawait f()",
     "pending": "\n".join(f"a{n}=get_weather(1);print(a{n}[0])" for n in range(6_000)),
     "keywords": "get_weather(" + ",".join(f"a{n}=1" for n in range(20_000)) + ")",
     "digits": "1" * 250_000,
