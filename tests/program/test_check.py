@@ -229,6 +229,12 @@ def test_a_misspelt_argument_is_not_reported_as_missing_too() -> None:
     assert [finding.code for finding in found] == ["unknown-argument"]
 
 
+@pytest.mark.parametrize("session", [False, True])
+def test_a_program_that_returns_a_value_is_not_told_that_nothing_runs(session: bool) -> None:
+    for last in ("return 5", "return LIMIT", "return"):
+        assert check_program(f"LIMIT = 3\ndef main():\n    return 1\n{last}", TOOLS, session=session) == []
+
+
 def test_inputs_and_earlier_names_are_known() -> None:
     assert check_program("print(rows, limit)", TOOLS, inputs=["limit"], known_names={"rows"}) == []
     assert len(check_program("print(rows, limit)", TOOLS)) == 2
@@ -335,6 +341,12 @@ HOSTILE = {
     "nested tool calls": "get_weather(" * 190 + ")" * 190,
     "hidden field": "page = get_weather('Oslo')\npage" + "[0]" * 800 + ".items\n",
     "task group": "def f(): return get_weather('Oslo')\nasync with f" + "[0]" * 800 + " as group: pass\n",
+    "lists of lists of calls": "import asyncio\ndef f(): return get_weather('Oslo')\n"
+    + "".join(f"a{n} = [{f'a{n + 1}, ' * 20}]\n" for n in range(9))
+    + "a9 = 1\nawait asyncio.gather(*a0)",
+    "values that depend on values": "def f():\n get_weather('Oslo')\n return a0\n"
+    + "".join(f"a{n} = {f'a{n + 1} or ' * 20}1\n" for n in range(9))
+    + "a9 = 1\nawait f()",
     "pending": "\n".join(f"a{n}=get_weather(1);print(a{n}[0])" for n in range(6_000)),
     "keywords": "get_weather(" + ",".join(f"a{n}=1" for n in range(20_000)) + ")",
     "digits": "1" * 250_000,

@@ -80,6 +80,9 @@ class _PlainFunctions:
         self._seen = seen
         self.calls_in_def: dict[int, Waited] = {}
         """Calls of tools in plain functions, by identity."""
+        self._given: dict[int, Waited | None] = {}
+        self._plain: dict[int, bool] = {}
+        """Answers of `gives_waited` and `_is_plain` by identity, so that no value is followed twice."""
         tools: dict[str, str] = {}
         for call, scope in seen.calls:
             if not isinstance(scope.node, ast.FunctionDef) or in_generator(seen, call):
@@ -122,9 +125,13 @@ class _PlainFunctions:
 
     def gives_waited(self, node: ast.expr, depth: int = 0) -> Waited | None:
         """`waits` for an argument of asyncio: one such call, or a collection of them."""
-        if depth > _DEEPEST:
-            return None
         node = self._followed(node)
+        if depth <= _DEEPEST and id(node) not in self._given:
+            self._given[id(node)] = None  # for a value that contains itself
+            self._given[id(node)] = self._find_waited(node, depth)
+        return self._given.get(id(node))
+
+    def _find_waited(self, node: ast.expr, depth: int) -> Waited | None:
         match node:
             case ast.Starred(value=value):
                 return self.gives_waited(value, depth + 1)
@@ -148,8 +155,12 @@ class _PlainFunctions:
         """Whether a value is certainly not an awaitable: a result of a tool, a part of one, or a value of Python's."""
         if node is None or isinstance(node, _PLAIN):
             return True
-        if depth > _DEEPEST:
-            return False
+        if depth <= _DEEPEST and id(node) not in self._plain:
+            self._plain[id(node)] = False  # for a name that is bound to itself
+            self._plain[id(node)] = self._find_plain(node, depth)
+        return self._plain.get(id(node), False)
+
+    def _find_plain(self, node: ast.expr, depth: int) -> bool:
         match node:
             case ast.Subscript(value=inner) | ast.Attribute(value=inner):
                 return not isinstance(inner, _PLAIN) and self._is_plain(inner, depth + 1)

@@ -140,9 +140,8 @@ class _Reader(Statements):
     # statements
 
     def _statements(self, statements: Sequence[ast.stmt], *, of_loop: bool = False) -> None:
-        """Read a block. With `of_loop` the block ends a round of a loop: there, the statements behind ``if …:
-        continue``
-        belong to the other branch."""
+        """Read a block. With `of_loop` the block ends a round of a loop. Then the statements behind an `if` that ends
+        with `continue` belong to its other branch."""
         for index, statement in enumerate(statements):
             if len(self.reasons) > MOST_REASONS or (of_loop and isinstance(statement, ast.Continue)):
                 return

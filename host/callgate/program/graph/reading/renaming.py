@@ -1,6 +1,5 @@
 """Copies of expressions with other names for some variables. Follows Python's scopes: an inner variable of the same
-name
-is not renamed."""
+name keeps its name."""
 
 from __future__ import annotations
 
