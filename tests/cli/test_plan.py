@@ -175,6 +175,8 @@ def test_at_a_terminal_what_is_under_way_is_shown_below_and_gone_afterwards(cli:
         assert terminal.wait() == 0
     assert "\x1b[?25h" in shown[shown.rindex("under way") :], "the cursor is there again"
     assert "2/2 steps succeeded" in shown
+    assert "\x1b[32mok       oslo" in shown, "the line of the step is green"
+    assert "\x1b[2;32m" not in shown, "and paints nothing of the table"
 
 
 # usage

@@ -235,7 +235,9 @@ class Screen:
         if self._console is None:
             print(line, file=sys.stderr, flush=True)
         else:
-            self._console.print(str(line), style=line.style)
+            from rich.text import Text
+
+            self._console.print(Text(str(line), line.style))  # a style of `print` would also paint the live table
 
     # the live table
 

@@ -169,6 +169,9 @@ def _server(name: str, given: object, folder: Path, environment: Mapping[str, st
         return written.model_copy(update={**checked, "notes": tuple(notes), "secrets": secrets})
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
+        for each in first["loc"]:  # a key that was meant to be a name and its value
+            name, *value = re.split("[:=]", str(each), maxsplit=1)
+            secrets.add_named(name, "".join(value).strip())
         place = ": ".join(repr(each) for each in first["loc"] if each != "[key]")
         fault = f"{place}: {first['msg'].removeprefix('Value error, ')}"
     except (ValueError, RuntimeError) as error:  # RuntimeError: the user has no home folder

@@ -382,3 +382,9 @@ def test_requirements_are_read_from_a_file(tmp_path: Path) -> None:
 def test_the_digest_of_the_guest_is_of_its_sources() -> None:
     assert re.fullmatch(r"[0-9a-f]{16}", image.guest_digest())
     assert image.guest_digest() == image.guest_digest()
+
+
+def test_a_package_that_prints_what_the_collection_prints_does_not_end_the_build() -> None:
+    output = build_context.BuildOutput(lambda _: None)
+    output.take('callgate-facts {"python": "3.13.1"}\ncallgate-facts are what I print\n')
+    assert output.facts == {"python": "3.13.1"}

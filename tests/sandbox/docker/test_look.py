@@ -36,6 +36,12 @@ def test_an_engine_with_all_that_is_needed_has_nothing_in_the_way() -> None:
     assert fact(found, "limits").found == "memory, swap, processes, processor time"
 
 
+def test_what_an_engine_does_not_say_is_unknown() -> None:
+    found = look(OperatingSystem="", DefaultRuntime=None)
+    assert fact(found, "engine").found == "27.1, API 1.44, on unknown, x86_64"
+    assert fact(found, "runtimes").found == "runc; default: unknown"
+
+
 def test_an_unconfined_default_profile_is_in_the_way_and_says_what_to_do() -> None:
     found = look(SecurityOptions=["name=seccomp,profile=unconfined"])
     assert fact(found, "seccomp").ok is False

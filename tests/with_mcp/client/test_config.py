@@ -205,6 +205,20 @@ def test_blanks_around_a_url_go() -> None:
     assert one({"url": "${URL}"}, URL=" http://x/mcp\n").url == "http://x/mcp"
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"url": "http://x", "headers": {"Authorization: Bearer hunter2": ""}},
+        {"url": "http://x", "headers": {"X-Api-Key:hunter2": ""}},
+        {"command": "x", "env": {"TOKEN=hunter2": None}},
+    ],
+)
+def test_a_value_that_stands_in_a_key_is_not_repeated(given: Any) -> None:
+    said = fault(given)
+    assert "***" in said
+    assert "hunter2" not in said
+
+
 @pytest.mark.parametrize("line", ["hunter2hunter2", "hunter2 hunter2", "=hunter2", "TOKEN='hunter2", "'hunter2"])
 def test_a_bad_line_of_an_env_file_is_not_repeated(tmp_path: Path, line: str) -> None:
     (tmp_path / ".env").write_text(f"A=1\n{line}\n")

@@ -162,6 +162,8 @@ async def test_the_operator_has_the_last_word_about_a_tool() -> None:
             return None
         if tool.server_tool == "add":
             raise RuntimeError("a mistake of the operator's")
+        if tool.server_tool == "fail":
+            return True  # type: ignore[return-value]
         return dataclasses.replace(tool, requires_approval=tool.destructive)
 
     async with serving({"ev": everything()}, adjust=adjust) as served:
@@ -169,7 +171,10 @@ async def test_the_operator_has_the_last_word_about_a_tool() -> None:
         assert "ev_add" not in served.registry
         assert served.registry.get("ev_get_value").requires_approval
         assert not served.registry.get("ev_echo").requires_approval
-        assert served.status("ev").warnings == ("the tool 'add' is left out: adjust failed with RuntimeError",)
+        assert set(served.status("ev").warnings) == {
+            "the tool 'add' is left out: adjust failed with RuntimeError",
+            "the tool 'fail' is left out: adjust must return the tool, changed with dataclasses.replace, or None",
+        }
 
 
 async def test_a_tools_time_limit_comes_from_the_configuration() -> None:

@@ -124,14 +124,13 @@ def _tool(
 
 def _adjusted(tool: Tool, adjust: Adjust) -> Tool | None:
     try:
-        adjusted = adjust(tool)
-        is_another = adjusted is not None and adjusted.server != tool.server
+        adjusted: object = adjust(tool)
     except Exception as error:
         logger.exception("adjust failed for the tool %r of the MCP server %r", tool.server_tool, tool.server)
         raise ConfigurationError(f"adjust failed with {type(error).__name__}") from None
-    if is_another:
-        raise ConfigurationError("adjust must return the tool, changed with dataclasses.replace, or None")
-    return adjusted
+    if adjusted is None or (isinstance(adjusted, Tool) and adjusted.server == tool.server):
+        return adjusted
+    raise ConfigurationError("adjust must return the tool, changed with dataclasses.replace, or None")
 
 
 def _description(raw: Mapping[str, Any], hints: Mapping[str, Any]) -> str:

@@ -4,7 +4,9 @@
 2. A peer at its bound that opens a session loses one that is idle, with no call in progress. Sessions that were opened
    and hardly used end first, then the session that was unused for the longest time. Its client receives a 404 and opens
    another session, as the protocol has it. Where no session is idle, the new session is refused with 503.
-3. At the bound of all peers together, the peer with the most sessions loses one in that way.
+3. At the bound of all peers together, the peer with the most sessions, among those with an idle one, loses one in that
+   way.
+4. A session that `app` has ended, after a time without requests, does not count.
 """
 
 from __future__ import annotations
@@ -37,6 +39,8 @@ class _Session:
     requests: int = 0
     calls: int = 0
     """Calls in progress."""
+    streams: int = 0
+    """Open streams of a client that listens."""
 
 
 class SessionBounds:
@@ -46,7 +50,7 @@ class SessionBounds:
         app: serves MCP over streamable HTTP.
         per_peer: sessions of one peer.
         in_all: sessions of all peers.
-        idle_seconds: a session that was not used for so long counts as hardly used, however many requests it had.
+        idle_seconds: `app` itself ends a session that has had no request for so long.
     """
 
     def __init__(self, app: ASGIApp, *, per_peer: int, in_all: int, idle_seconds: float) -> None:
@@ -85,6 +89,7 @@ class SessionBounds:
         works = scope["method"] != "GET"  # a client that only listens is idle
         session.requests += 1
         session.calls += works
+        session.streams += not works
         try:
             if opens and not await self._make_room(scope, session):
                 logger.warning("refused a new session of %s: there are too many, and all are in use", session.peer)
@@ -94,27 +99,28 @@ class SessionBounds:
             await self._app(scope, receive, sending)
         finally:
             session.calls -= works
+            session.streams -= not works
             session.used = time.monotonic()
             self._sessions.pop(session, None)
 
     async def _make_room(self, scope: Scope, newest: _Session) -> bool:
         """End an idle session if there are too many. Returns whether the newest session may stay."""
+        since = time.monotonic() - self._idle_seconds
+        for name, each in list(self._sessions.items()):
+            if not (each.calls or each.streams) and each.used < since:
+                del self._sessions[name]  # `app` has ended it
         held = Counter(each.peer for each in self._sessions.values())
+        idle = {name: each for name, each in self._sessions.items() if isinstance(name, str) and not each.calls}
         if held[newest.peer] > self._per_peer:
             loser = newest.peer
         elif held.total() > self._in_all:
-            loser = held.most_common(1)[0][0]
+            loser = max((each.peer for each in idle.values()), key=held.__getitem__, default="")
         else:
             return True
-        since = time.monotonic() - self._idle_seconds
-        idle = [
-            (each.requests > _HARDLY and each.used > since, each.used, name)
-            for name, each in self._sessions.items()
-            if each.peer == loser and not each.calls and isinstance(name, str)
-        ]
-        if not idle:
+        theirs = [(each.requests > _HARDLY, each.used, name) for name, each in idle.items() if each.peer == loser]
+        if not theirs:
             return False
-        *_, ended = min(idle)
+        *_, ended = min(theirs)
         del self._sessions[ended]
         headers = [each for each in scope["headers"] if each[0] not in (b"content-length", b"content-type")]
         headers.append((_SESSION.encode(), ended.encode("latin-1")))

@@ -5,6 +5,7 @@ Knows files, this Python and its pip; knows no engine.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -57,7 +58,8 @@ class BuildOutput:
         *lines, self._rest = (self._rest + _COLOUR.sub("", text)).split("\n")
         for line in lines:
             if line.startswith(_FACTS):
-                self.facts = json.loads(line.removeprefix(_FACTS))
+                with contextlib.suppress(ValueError):  # a package may print these words while it is installed
+                    self.facts = json.loads(line.removeprefix(_FACTS))
             elif line.strip():
                 self._last.append(line)
                 self._on_line(line)

@@ -39,7 +39,7 @@ class Container:
         engine: the engine that runs it.
         id: the engine's id of the container; empty before the container is made.
         guests: guests that it has served, the present one included.
-        told: what its supervisor received of itself: ``landlock`` (ABI, 0 for none), ``python``.
+        about: the supervisor's report: ``landlock`` (ABI, 0 for none), ``python``.
     """
 
     def __init__(self, engine: Engine, allowance: Allowance) -> None:

@@ -142,7 +142,7 @@ def look_at(version: dict[str, Any], info: dict[str, Any]) -> DockerReport:
         obstacles.append(f"seccomp is {seccomp.found}")
 
     def answer(key: str) -> str:
-        return str(info.get(key) or "not answer")
+        return str(info.get(key) or "unknown")
 
     where = f"on {answer('OperatingSystem')}, {answer('Architecture')}"
     return DockerReport(
