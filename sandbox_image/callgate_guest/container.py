@@ -212,7 +212,7 @@ class Supervisor:
         own_files = settings["per"] == "run"
         packages = "/packages" if os.path.isdir("/packages") else None
         proc = os.open("/proc", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        base_bytes = prepare(settings["preimport"], packages, proc, own_files=own_files, own_disks=False)
+        prepared = prepare(settings["preimport"], packages, proc, own_files=own_files, own_disks=False)
         version = landlock.abi()
         if version == 0 and not own_files:
             raise RuntimeError(
@@ -225,7 +225,7 @@ class Supervisor:
             rules.allow(_RULES)
             rules.allow(["/dev/null", "/tmp"] if own_files else ["/dev/null"], write=True)
         common = {
-            "tier": 2, "base_bytes": base_bytes, "landlock_abi": version, "rules": rules,
+            "tier": 2, "base_bytes": prepared.base_bytes, "landlock_abi": version, "rules": rules,
             "own_files": own_files, "own_cgroup": True,
         }  # fmt: skip
         self._guest: _Guest | None = None
@@ -236,8 +236,11 @@ class Supervisor:
             _fork_guests(asked, common)
         asked.close()
         self._killed_for_memory = _oom_kills()
-        facts = {"landlock": version, "python": sys.version.split()[0], "machine": os.uname().machine}
-        self._link.send(frames.READY, json.dumps({**facts, "base_bytes": base_bytes}).encode())
+        told = {
+            "landlock": version, "python": sys.version.split()[0], "machine": os.uname().machine,
+            "base_bytes": prepared.base_bytes, "sharing": prepared.sharing,
+        }  # fmt: skip
+        self._link.send(frames.READY, json.dumps(told).encode())
 
     def serve(self) -> NoReturn:
         """Carry frames until the host goes away."""

@@ -4,26 +4,31 @@ A program that awaits at its top level runs in the session's event loop. A progr
 the loop is not turning, but asyncio returns it as *the running loop*, so that the program can make tasks, futures and
 timers. The end of the program turns the loop. `asyncio.run`, `asyncio.Runner` and `loop.run_until_complete` work at
 such a top level as they do in a script. If a loop is running, `asyncio.run` starts a thread of its own.
+
+The loop is made when a program first needs it: a loop costs three descriptors and some 100 pages of a fresh guest.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
+import logging
+import select
 import selectors
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, cast
 
-from .link import Link
+from .link import Link, Reply
 from .nursery import Nursery
 
 _asyncio_run: Callable[..., Any] = asyncio.run
 _runner_run: Callable[..., Any] = asyncio.Runner.run
 _current_task: Callable[..., Any] = asyncio.current_task
 _all_tasks: Callable[..., Any] = asyncio.all_tasks
-
-
+_policy: Any = getattr(asyncio.events, "_get_event_loop_policy", asyncio.get_event_loop_policy)()  # deprecated in 3.14
+_loop_of_policy: Callable[[], asyncio.AbstractEventLoop] = _policy.get_event_loop
+_logger = logging.getLogger("asyncio")
 _select: Callable[..., Any] = selectors.DefaultSelector.select
 
 
@@ -52,6 +57,30 @@ class _Loop(asyncio.SelectorEventLoop):
         super().__init__(_Selector(link))
         self._link = link
         self._nursery = nursery
+        self._wake_and_wire: select.poll | None = None
+        """Polls the wire, and the socket that wakes this loop."""
+
+    def wait_alone(self, call: Reply) -> bool:
+        """Wait for the reply to `call` in place of this loop, if nothing else can happen meanwhile.
+
+        A program that makes one call after the other spends much of its time in turns of its loop: for a future, for
+        the reader of the wire, and for the task. It needs none of these while `call` is the only call in flight,
+        nothing is ready, no timer runs, and the running task is not being cancelled.
+
+        Returns:
+            Whether the reply has come. False: wait for it in turns of the loop.
+        """
+        link, loop = self._link, cast(Any, self)
+        watched = len(loop._selector.get_map())
+        alone = not (loop._ready or loop._scheduled) and len(link.pending) == 1 and watched == 1 + link.watched_by(self)
+        if not alone or (task := _current_task(self)) is None or task.cancelling():
+            return False
+        if self._wake_and_wire is None:
+            self._wake_and_wire = link.poll_with(loop._ssock)
+        while not call.done and link.read_when_readable(self._wake_and_wire):
+            if loop._ready:
+                break
+        return call.done
 
     def set_task_factory(self, factory: Any) -> None:
         super().set_task_factory(factory)
@@ -76,24 +105,33 @@ class Loops:
         self._link = link
         self._nursery = nursery
         self._thread = threading.get_ident()
-        self._own: asyncio.AbstractEventLoop = self._make()
-        nursery.adopt(self._own)
+        self._own: asyncio.AbstractEventLoop | None = None
 
     def _make(self) -> _Loop:
-        return _Loop(self._link, self._nursery)
+        silent, _logger.disabled = _logger.disabled, True  # else "Using selector" is among what a program logs
+        try:
+            return _Loop(self._link, self._nursery)
+        finally:
+            _logger.disabled = silent
 
     @property
     def own(self) -> asyncio.AbstractEventLoop:
-        """The session's loop; a new one if a program has closed it."""
-        if self._own.is_closed():
+        """The session's loop; a new one if there is none yet, or a program has closed it."""
+        if self._own is None or self._own.is_closed():
             self._own = self._make()
             self._nursery.adopt(self._own)
             asyncio.set_event_loop(self._own)
         return self._own
 
+    @property
+    def open(self) -> asyncio.AbstractEventLoop | None:
+        """The session's loop, if it was made and is not closed."""
+        return None if self._own is None or self._own.is_closed() else self._own
+
     def close(self) -> None:
-        """Close the loop."""
-        self._own.close()
+        """Close the loop, if there is one."""
+        if self._own is not None:
+            self._own.close()
 
     def install(self) -> None:
         """Replace the functions of asyncio that find and run loops."""
@@ -106,13 +144,18 @@ class Loops:
                 return self.own
             raise RuntimeError("no running event loop")
 
+        def here() -> asyncio.AbstractEventLoop | None:
+            if asyncio._get_running_loop() is None and threading.get_ident() == self._thread:
+                return self.open
+            return running()
+
         def current_task(loop: asyncio.AbstractEventLoop | None = None) -> asyncio.Task[Any] | None:
-            task: asyncio.Task[Any] | None = _current_task(running() if loop is None else loop)
-            return task
+            loop = loop or here()
+            return None if loop is None else _current_task(loop)  # logging asks for it
 
         def all_tasks(loop: asyncio.AbstractEventLoop | None = None) -> set[asyncio.Task[Any]]:
-            tasks: set[asyncio.Task[Any]] = _all_tasks(running() if loop is None else loop)
-            return tasks
+            loop = loop or here()
+            return set() if loop is None else _all_tasks(loop)
 
         def run_held(runner: asyncio.Runner, main: Any, **options: Any) -> Any:
             held = self._nursery.hold(main) if asyncio.iscoroutine(main) else main
@@ -122,12 +165,21 @@ class Loops:
                 if held is not main:
                     held.close()
 
+        def of_policy() -> asyncio.AbstractEventLoop:
+            try:
+                return _loop_of_policy()
+            except RuntimeError:  # none is set
+                if threading.get_ident() == self._thread:
+                    return self.own
+                raise
+
         running.__name__ = running.__qualname__ = "get_running_loop"
         asyncio.run = self.run_anywhere
         asyncio.Runner.run = run_held  # type: ignore[method-assign, assignment]
         asyncio.get_running_loop = asyncio.events.get_running_loop = running
         asyncio.current_task, asyncio.all_tasks = current_task, all_tasks
         asyncio.new_event_loop = asyncio.events.new_event_loop = self._make
+        _policy.get_event_loop = of_policy
         asyncio.set_event_loop(self._own)
 
     def run_anywhere(self, main: Coroutine[Any, Any, Any], **options: Any) -> Any:
@@ -137,7 +189,7 @@ class Loops:
                 return _asyncio_run(main, **options)
             finally:
                 if threading.get_ident() == self._thread:
-                    asyncio.set_event_loop(self.own)  # it has left none
+                    asyncio.set_event_loop(self.open)  # it has left none
         outcome: list[Any] = []
         context = contextvars.copy_context()
 

@@ -81,9 +81,9 @@ class Nursery:
 
     # the end
 
-    def busy(self, loop: asyncio.AbstractEventLoop) -> bool:
-        """Whether there is anything that the end of a program has to wait for, or to cancel."""
-        return bool(self._calls() or _ready(loop) or asyncio.all_tasks(loop))
+    def busy(self, loop: asyncio.AbstractEventLoop | None) -> bool:
+        """Whether the end of a program has anything to wait for, or to cancel; `loop` is the session's, if any."""
+        return self._calls() or (loop is not None and (_ready(loop) or bool(asyncio.all_tasks(loop))))
 
     def _calls(self, loop: asyncio.AbstractEventLoop | None = None) -> bool:
         """Whether a call is in flight that async code has made, in `loop` if one is given."""

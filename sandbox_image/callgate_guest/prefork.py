@@ -14,8 +14,9 @@ import select
 import signal
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+from . import sharing
 from .explain import confined, explain_missing_network
 from .jail import landlock, seccomp, syscalls
 from .jail.confine import FIRST_STATUS, Step, confine
@@ -44,8 +45,22 @@ class Unwanted(Exception):
     """The operator's settings cannot be met; the machine is not to blame."""
 
 
-def prepare(preimport: Sequence[str], packages: str | None, proc: int, *, own_files: bool, own_disks: bool) -> int:
-    """Import, warm up and freeze, so that children share it all; the address space of this process, in bytes.
+class Prepared(NamedTuple):
+    """A process that is ready to fork guests.
+
+    Attributes:
+        base_bytes: its address space; a guest's own comes on top.
+        sharing: how far its children share its memory, for `callgate doctor`.
+        fillers: objects that have to live as long as it: see `sharing`.
+    """
+
+    base_bytes: int
+    sharing: str
+    fillers: list[object]
+
+
+def prepare(preimport: Sequence[str], packages: str | None, proc: int, *, own_files: bool, own_disks: bool) -> Prepared:
+    """Import, warm up and freeze, so that children share all of it.
 
     Args:
         preimport: modules to import besides `PREIMPORTED`.
@@ -73,15 +88,16 @@ def prepare(preimport: Sequence[str], packages: str | None, proc: int, *, own_fi
     explain_missing_network()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    base_bytes = address_space(proc)
-    os.close(proc)
     for _ in range(_REHEARSALS):
         rehearse()
     seccomp.program(os.getpid(), own_files=own_files, own_disks=own_disks)
     sys.stdin = open(0)  # noqa: SIM115 (/dev/null here and, once it has moved its wire, in a child)
     gc.collect()
+    shared, fillers = sharing.share()
     gc.freeze()
-    return base_bytes
+    base_bytes = address_space(proc)
+    os.close(proc)
+    return Prepared(base_bytes, shared, fillers)
 
 
 def serve_confined(

@@ -139,17 +139,16 @@ class Session:
     # the event loop, and the end of a program: see `nursery`
 
     def _run(self, program: Program) -> None:
-        loop = self._loops.own
         try:
             value = types.FunctionType(program.code, self._namespace)()
             if program.is_async:
-                loop.run_until_complete(self._main_of(value, program))
+                self._loops.own.run_until_complete(self._main_of(value, program))
             elif program.returns:
                 self._namespace[VALUE] = value
         except SystemExit as leave:
             if leave.code not in (None, 0):
                 raise
-            if self._nursery.busy(self._loops.own):
+            if self._nursery.busy(self._loops.open):
                 self._loops.own.run_until_complete(self._nursery.leave(self._send_value))
         finally:
             self._main = None
@@ -175,15 +174,16 @@ class Session:
 
     def _finish(self) -> None:
         while True:
-            if self._nursery.busy(loop := self._loops.own):
-                loop.run_until_complete(self._nursery.end(self._send_value))
+            if self._nursery.busy(self._loops.open):
+                self._loops.own.run_until_complete(self._nursery.end(self._send_value))
             join_threads()
-            if not self._nursery.busy(self._loops.own):
+            if not self._nursery.busy(self._loops.open):
                 return
 
     def _abandon(self) -> None:
         """The program has failed: stop its tasks."""
-        if asyncio.all_tasks(loop := self._loops.own):
+        loop = self._loops.open
+        if loop is not None and asyncio.all_tasks(loop):
             loop.run_until_complete(self._nursery.stop())
         join_threads()
         self._nursery.forget()
@@ -224,10 +224,10 @@ _REHEARSAL = """
 import asyncio, os
 async def fetch(n):
     call = (rehearsals.first if n else rehearsal)(n)
-    os.write(wire, b'{"jsonrpc":"2.0","result":{"n":[1,2.5,"x",null]},"id":1}\\n')
+    os.write(wire, b'{"jsonrpc":"2.0","result":{"n":[1,2.5,"x",null]},"id":%d}\\n' % n)
     return (await call).n
 print(f"{len(await fetch(1))}")
-[x for x in await asyncio.gather(asyncio.sleep(0))]
+[x for x in await asyncio.gather(asyncio.sleep(0), fetch(2))][:1]
 """
 
 

@@ -99,18 +99,16 @@ def main(control: socket.socket, tier: int, settings: dict[str, Any], proc: int)
     if syscalls.supported() and version == 0:
         raise RuntimeError("this kernel has no Landlock (5.13 or newer, with landlock among its security modules)")
     try:
-        base_bytes = prepare(
-            settings["preimport"], settings["packages"], proc, own_files=tier == 1, own_disks=tier == 1
-        )
+        prepared = prepare(settings["preimport"], settings["packages"], proc, own_files=tier == 1, own_disks=tier == 1)
     except Unwanted as error:
         _send(control, {"failed": str(error), "wish": True})
         os._exit(1)
     rules = _rules_in_place(version, settings["packages"]) if tier == 2 else None
     common = {
-        "tier": tier, "parent": os.getpid(), "base_bytes": base_bytes, "landlock_abi": version, "rules": rules,
+        "tier": tier, "parent": os.getpid(), "base_bytes": prepared.base_bytes, "landlock_abi": version, "rules": rules,
         "own_files": tier == 1, "own_cgroup": False,
     }  # fmt: skip
-    _send(control, {"ready": tier, "landlock": version})
+    _send(control, {"ready": tier, "landlock": version, "sharing": prepared.sharing})
     _serve(control, common)
     os._exit(0)
 

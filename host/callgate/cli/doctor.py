@@ -104,6 +104,8 @@ def _docker(console: Console, docker: DockerReport) -> None:
 def _trial(console: Console, name: str, trial: Trial) -> None:
     times = f"started in {trial.start_seconds * 1000:.0f} ms, a guest in {trial.open_seconds * 1000:.1f} ms"
     _line(console, trial.works, name, f"passes its self-test; {times}" if trial.works else trial.reason)
+    if trial.sharing:
+        _line(console, None, "shared memory", trial.sharing)
 
 
 def _heading(console: Console, text: str) -> None:

@@ -113,8 +113,8 @@ def guest_command(code: str, *flags: str, executable: str = "") -> list[str]:
 class Backend(Protocol):
     """A kind of sandbox, running. Use as an async context manager: leaving it ends every guest.
 
-    A backend may have an attribute `python`: the version of Python in its guests (``3.11``; empty while unknown).
-    Models read this version.
+    A backend may have two more attributes. Models read `python`: the version of Python in its guests (``3.11``; empty
+    while unknown). `callgate doctor` shows `sharing`: how far guests share memory.
     """
 
     @property

@@ -57,6 +57,11 @@ class JailBackend:
         return _DESCRIPTIONS.get(self.tier, "jail, not started")
 
     @property
+    def sharing(self) -> str:
+        """How far guests share the zygote's memory."""
+        return self._zygote.sharing if self._zygote else ""
+
+    @property
     def zygote_pid(self) -> int:
         """Process id of the current zygote; 0 if there is none."""
         return self._zygote.pid if self._zygote else 0

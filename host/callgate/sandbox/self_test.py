@@ -128,6 +128,8 @@ class Trial:
     """From nothing to a backend that has passed its self-test."""
     open_seconds: float = 0.0
     """Opening one more guest."""
+    sharing: str = ""
+    """How far guests share the memory that they are forked from."""
 
 
 async def tried(backend: Backend) -> Trial:
@@ -140,7 +142,8 @@ async def tried(backend: Backend) -> Trial:
             opened = time.perf_counter()
             await guest.aclose()
             return Trial(
-                works=True, description=backend.description, start_seconds=ready - started, open_seconds=opened - ready
-            )
+                works=True, description=backend.description, start_seconds=ready - started,
+                open_seconds=opened - ready, sharing=getattr(backend, "sharing", ""),
+            )  # fmt: skip
     except CallgateError as error:
         return Trial(works=False, reason=str(error))

@@ -105,6 +105,8 @@ class Zygote:
         self._ready = anyio.Event()
         self._ended = anyio.Event()
         self._failed: dict[str, Any] = {}
+        self.sharing = ""
+        """How far guests share its memory, in the guest's words: see `callgate_guest.sharing`."""
 
     @property
     def alive(self) -> bool:
@@ -230,6 +232,7 @@ class Zygote:
             self._gone(message["refused"], GuestExit(None, None, message["reason"]))
         else:
             self._failed = message if "failed" in message else {}
+            self.sharing = str(message.get("sharing", ""))
             self._ready.set()
 
     def _gone(self, number: int, ended: GuestExit) -> None:

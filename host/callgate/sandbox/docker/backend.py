@@ -110,6 +110,11 @@ class DockerBackend:
         )
 
     @property
+    def sharing(self) -> str:
+        """How far guests share the memory of their container's first process."""
+        return str(self._about.get("sharing", ""))
+
+    @property
     def python(self) -> str:
         """Version of the image's Python; empty until the first container has reported it."""
         return ".".join(str(self._about.get("python", "")).split(".")[:2])
