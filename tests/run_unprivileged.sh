@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What depends on the user, once more as a user with no rights: every probe, and the tests of the jail, of what doctor says
-# about the machine, of kept files and of killed processes. Works on a copy of the repository and on a virtual environment
+# about the machine, of files of notes and of killed processes. Works on a copy of the repository and on a virtual environment
 # that this user can read.
 #
 # Does nothing unless it is run by root on Linux. Without a Python that other users may execute it says so; under CI=true
@@ -13,8 +13,8 @@ files=(
   tests/sandbox/test_*.py tests/sandbox/docker/test_doctor.py tests/guest/test_rootfs*.py tests/cli/test_doctor.py
   tests/cli/test_run.py tests/runtime/test_limits_hold.py tests/runtime/test_hostile_guests.py tests/runtime/test_packages.py
   tests/docs/test_troubleshooting.py "tests/examples/test_examples.py::test_an_example_runs[containers.py]"
-  # kept files, and processes that are killed
-  tests/runtime/test_keeper.py tests/runtime/test_statistics_*.py
+  # files of notes, and processes that are killed
+  tests/runtime/test_context_task.py tests/runtime/test_notes_files.py tests/runtime/test_statistics_*.py
   tests/agent/learning/test_selections_file.py tests/agent/loop/test_transcript.py tests/agent/loop/test_resume_killed.py
   tests/cli/test_interrupted.py
 )

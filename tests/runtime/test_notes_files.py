@@ -129,6 +129,29 @@ async def test_a_few_notes_are_written_after_a_while(kind: Kind, path: Path, mon
             await until_written(file, n)
 
 
+async def test_many_notes_are_written_before_the_oldest_would_be_dropped(
+    kind: Kind, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(statistics_file, "LOOK_SECONDS", 0.01, raising=False)
+    monkeypatch.setattr(statistics_file, "MAX_UNWRITTEN", 10)
+    async with kind.file(path, kept := kind.made()) as file:
+        for n in range(20):
+            kind.note(kept, n)
+            if n % 5 == 4:
+                await until_written(file, n + 1)
+    assert await read(kind, path) == 20
+
+
+async def test_a_file_that_is_removed_while_it_is_open_is_made_anew(kind: Kind, path: Path) -> None:
+    async with kind.file(path, kept := kind.made()) as file:
+        kind.note(kept, 1)
+        await file.flush()
+        await anyio.Path(path).unlink()
+        kind.note(kept, 2)
+        kind.note(kept, 3)
+    assert await read(kind, path) == 2
+
+
 async def test_being_cancelled_loses_nothing_and_leaves_nothing_behind(kind: Kind, path: Path) -> None:
     kept = kind.made()
     with anyio.CancelScope() as scope:

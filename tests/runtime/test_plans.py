@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from callgate import Allow, ConfigurationError, Deny, Limits, PlanResult, Retry, Runtime
+from callgate import Allow, ConfigurationError, Deny, Limits, PlanResult, Retry, Runtime, tool
 from callgate.runtime.gate.attempts import retry_for
 from runtime.planned import world
 
@@ -281,3 +281,20 @@ async def test_a_model_gets_text_for_its_call_of_execute_tool_plan() -> None:
         text = await runtime.handle("execute_tool_plan", {"plan": "not json at all {{"})
         assert text.startswith("The plan was not run: 1 fault.")
         assert "is not JSON" in text
+
+
+async def test_a_large_plan_of_quick_calls_does_not_gather_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("callgate.runtime.driver.TURN_SECONDS", 0.0005)
+    tasks: list[int] = []
+
+    @tool(read_only=True)
+    async def quick(n: int) -> int:
+        if n % 50 == 0:
+            tasks.append(len(anyio.get_running_tasks()))
+        return n
+
+    async with Runtime([quick], sandbox=None) as runtime:
+        steps = [{"id": f"s{n}", "tool": "quick", "arguments": {"n": n}} for n in range(3_000)]
+        result = await runtime.execute_tool_plan({"steps": steps, "output_steps": ["s1"]})
+    assert (result.ok, len(result.calls)) == (True, 3_000)
+    assert max(tasks) < 30

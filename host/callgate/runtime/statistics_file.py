@@ -3,8 +3,9 @@ and the agent's selections.
 
 1. The file is read once, when it is opened. Later notes are only added; a process sees the notes of others after its
    next start.
-2. Notes are written every 10 s in one transaction, in a worker thread. A process that is killed loses its newest notes;
-   the file stays whole. The file is open only while it is read or written, so a replaced file is used from then on.
+2. Notes are written every 10 s, or sooner if there are many, in one transaction, in a worker thread. A process that is
+   killed loses its newest notes; the file stays whole. The file is open only while it is read or written, so a replaced
+   file is used from then on.
 3. Each write deletes the oldest rows above its bounds, so the file does not grow without end.
 4. If the file cannot be used when it is opened, the operator made a mistake. Later faults are logged once and harm no
    run: notes wait in memory until the file can be written again.
@@ -40,6 +41,8 @@ Note = TypeVar("Note")
 
 FLUSH_SECONDS = 10.0
 """A host that is killed loses the notes of that time at most."""
+LOOK_SECONDS = 1.0
+"""Time between looks at the number of notes: half of `MAX_UNWRITTEN` notes are written without a further wait."""
 LOCK_SECONDS = 5.0
 """Wait for another process's transaction for that long."""
 MAX_UNWRITTEN = 65_536
@@ -148,9 +151,12 @@ class NotesFile(ABC, Generic[Note]):
                 self._logged = False
 
     async def _flush_regularly(self) -> None:
+        due = anyio.current_time() + FLUSH_SECONDS
         while True:
-            await anyio.sleep(FLUSH_SECONDS)
-            await self.flush()
+            await anyio.sleep(min(LOOK_SECONDS, FLUSH_SECONDS))
+            if anyio.current_time() >= due or len(self._noted) >= MAX_UNWRITTEN // 2:
+                await self.flush()
+                due = anyio.current_time() + FLUSH_SECONDS
 
     # in a worker thread
 

@@ -120,11 +120,15 @@ class PlanDrive(Driver[Any, Call]):
             else:
                 self._step_ended(action.step)  # type: ignore[union-attr]
 
+    async def _give_a_turn(self) -> None:
+        """Let other tasks run until this worker's turn begins. A worker that waits has no call, so that it calls no
+        further worker: each turn wakes all that wait."""
+        while self.wants_a_turn:
+            await super()._give_a_turn()
+
     async def _serve(self, call: Call) -> None:
         if self.failure is not None:
             return
-        while self.wants_a_turn:
-            await self.turn()
         step = call.step
         records = self._gate.records
         first = len(records)  # the gate records a call before it waits for anything
