@@ -240,6 +240,14 @@ def test_what_cannot_be_mapped_over_fails_before_any_call(given_so: Any, error: 
     assert (play.outcome("t").status, play.outcome("t").error, len(play.calls)) == ("failed", error, 1)
 
 
+def test_a_path_of_for_each_that_leads_nowhere_is_warned_of_when_the_step_fails() -> None:
+    play = played({"steps": [step("s"), step("t", for_each="$ref:s.rows")]}, {"s": {"row": [1]}})
+    assert play.outcome("t").error == "for_each needs an array, got null"
+    assert play.outcome("t").warnings == (
+        "$ref:s.rows leads nowhere, null was put there: 's' has the keys: row; did you mean row?",
+    )
+
+
 def test_text_that_is_a_json_array_can_be_mapped_over_and_an_empty_one_makes_no_call() -> None:
     plan = {"steps": [step("s"), step("t", for_each="$ref:s", arguments={"x": "$item"}), step("u", depends_on=["t"])]}
     assert [call.arguments for call in played(plan, {"s": ' ["a"]'}).calls[1:2]] == [{"x": "a"}]
