@@ -180,14 +180,18 @@ def _own_fault(
         if schema.get("additionalProperties") is False and "patternProperties" not in schema:
             unexpected = [name for name in value if name not in schema.get("properties", ())]
             if unexpected:
-                return SchemaFault(where, "additionalProperties", {"unexpected": unexpected[:MAX_LOOKED_AT]}, value)
+                return SchemaFault(where, "additionalProperties", {"unexpected": unexpected}, value)
     for word in schema:
         wanted = schema[word]
         if word in _OWN_WORDS and not _validator({**dialect, word: wanted}, "a part of the schema").is_valid(value):
             kinds = [wanted] if isinstance(wanted, str) else wanted
             details = {word: wanted, "types": kinds, "options": wanted, "expected_value": wanted}
-            limit = {"limit": wanted} if word.startswith(("min", "max")) else {}
-            return SchemaFault(where, word, details | limit, value)
+            if word.startswith(("min", "max")):
+                details["limit"] = wanted
+            if word == "dependentRequired":
+                needed = (name for given, names in wanted.items() if given in value for name in names)
+                details["property"] = next(name for name in needed if name not in value)
+            return SchemaFault(where, word, details, value)
     return None
 
 
