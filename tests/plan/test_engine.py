@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callgate.plan.actions import Begin, Call, Event, Failed, Finished, Returned, StepEnded, Stop
+from callgate.plan.inputs import Inputs
 from callgate.tools.encoding import compact_json
 from plan.plans import Play, compiled, played, step
 
@@ -88,6 +89,14 @@ def test_whatever_the_graph_and_the_outcomes_every_rule_holds(plan: dict[str, An
             else f"Skipped because dependency 's{need}' was skipped: {cause!r} failed"
             for need in broken
         ]  # fmt: skip
+
+
+def test_a_plan_with_many_references_is_taken_in_turns() -> None:
+    first = [step(f"s{number}") for number in range(100)]
+    needy = [step(f"t{number}", depends_on=[each["id"] for each in first]) for number in range(1000)]
+    steps = compiled({"steps": [*first, *needy]}, max_tool_calls=2000).steps
+    inputs = Inputs(1 << 20, 1 << 30)
+    assert sum(1 for _ in inputs.taking(steps)) >= 9
 
 
 @given(dags())
