@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgate.plan.actions import Begin, Call, Event, Failed, Finished, Returned, StepEnded, Stop
+from callgate.plan.actions import Arrived, Begin, Call, Event, Failed, Finished, GoOn, Paused, Returned, StepEnded, Stop
+from callgate.plan.engine import Engine
 from callgate.plan.inputs import Inputs
 from callgate.tools.encoding import compact_json
 from plan.plans import Play, compiled, played, step
@@ -89,6 +90,23 @@ def test_whatever_the_graph_and_the_outcomes_every_rule_holds(plan: dict[str, An
             else f"Skipped because dependency 's{need}' was skipped: {cause!r} failed"
             for need in broken
         ]  # fmt: skip
+
+
+def test_a_step_that_arrives_while_news_of_ends_is_still_spread_learns_of_each_end_once() -> None:
+    many = [step(f"s{number}", depends_on=["first"]) for number in range(5000)]
+    last = step("last", arguments={"x": "$ref:slow"}, after=["s4999"])
+    steps = compiled({"steps": [step("first"), step("slow"), *many, last]}, max_tool_calls=6000).steps
+    engine = Engine((), max_bytes=1 << 20, max_memory_bytes=1 << 30, window=64)
+    for each in steps[:-1]:
+        engine.handle(Arrived(each, False))
+    first = Failed(0, None, False, "no", "ValueError", False)
+    assert any(isinstance(action, Paused) for action in engine.handle(first))
+    engine.handle(Arrived(steps[-1], False))
+    for _ in range(10):
+        engine.handle(GoOn())
+    assert [outcome.status for outcome in engine.outcomes[-2:]] == ["skipped", "pending"]
+    (call, *_) = [a for a in engine.handle(Returned(1, None, False, "7")) if isinstance(a, Call)]
+    assert call.arguments == {"x": 7}
 
 
 def test_a_plan_with_many_references_is_taken_in_turns() -> None:
