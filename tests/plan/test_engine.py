@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgate.plan.actions import Begin, Call, Event, Failed, Finished, Returned, StepEnded, Stop
+from callgate.plan.actions import Arrived, Begin, Call, Event, Failed, Finished, GoOn, Paused, Returned, StepEnded, Stop
+from callgate.plan.engine import Engine
+from callgate.plan.inputs import Inputs
 from callgate.tools.encoding import compact_json
 from plan.plans import Play, compiled, played, step
 
@@ -88,6 +90,31 @@ def test_whatever_the_graph_and_the_outcomes_every_rule_holds(plan: dict[str, An
             else f"Skipped because dependency 's{need}' was skipped: {cause!r} failed"
             for need in broken
         ]  # fmt: skip
+
+
+def test_a_step_that_arrives_while_news_of_ends_is_still_spread_learns_of_each_end_once() -> None:
+    many = [step(f"s{number}", depends_on=["first"]) for number in range(5000)]
+    last = step("last", arguments={"x": "$ref:slow"}, after=["s4999"])
+    steps = compiled({"steps": [step("first"), step("slow"), *many, last]}, max_tool_calls=6000).steps
+    engine = Engine((), max_bytes=1 << 20, max_memory_bytes=1 << 30, window=64)
+    for each in steps[:-1]:
+        engine.handle(Arrived(each, False))
+    first = Failed(0, None, False, "no", "ValueError", False)
+    assert any(isinstance(action, Paused) for action in engine.handle(first))
+    engine.handle(Arrived(steps[-1], False))
+    for _ in range(10):
+        engine.handle(GoOn())
+    assert [outcome.status for outcome in engine.outcomes[-2:]] == ["skipped", "pending"]
+    (call, *_) = [a for a in engine.handle(Returned(1, None, False, "7")) if isinstance(a, Call)]
+    assert call.arguments == {"x": 7}
+
+
+def test_a_plan_with_many_references_is_taken_in_turns() -> None:
+    first = [step(f"s{number}") for number in range(100)]
+    needy = [step(f"t{number}", depends_on=[each["id"] for each in first]) for number in range(1000)]
+    steps = compiled({"steps": [*first, *needy]}, max_tool_calls=2000).steps
+    inputs = Inputs(1 << 20, 1 << 30)
+    assert sum(1 for _ in inputs.taking(steps)) >= 9
 
 
 @given(dags())
@@ -238,6 +265,14 @@ def test_where_all_items_fail_the_step_fails() -> None:
 def test_what_cannot_be_mapped_over_fails_before_any_call(given_so: Any, error: str) -> None:
     play = played({"steps": [step("s"), step("t", for_each="$ref:s")]}, {"s": given_so})
     assert (play.outcome("t").status, play.outcome("t").error, len(play.calls)) == ("failed", error, 1)
+
+
+def test_a_path_of_for_each_that_leads_nowhere_is_warned_of_when_the_step_fails() -> None:
+    play = played({"steps": [step("s"), step("t", for_each="$ref:s.rows")]}, {"s": {"row": [1]}})
+    assert play.outcome("t").error == "for_each needs an array, got null"
+    assert play.outcome("t").warnings == (
+        "$ref:s.rows leads nowhere, null was put there: 's' has the keys: row; did you mean row?",
+    )
 
 
 def test_text_that_is_a_json_array_can_be_mapped_over_and_an_empty_one_makes_no_call() -> None:

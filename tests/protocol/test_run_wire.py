@@ -194,6 +194,10 @@ def test_a_limit_breaks_the_run(name: str) -> None:
 def test_a_value_of_exactly_the_limit_passes() -> None:
     value = "x" * 48
     assert outcome(line(result={"value": value}, id=1), limits=Limits(max_value_bytes=50))[0] == [Ended(value)]
+    with_notes = line(result={"value": value, "notes": {"dropped": 3}}, id=1)
+    assert outcome(with_notes, limits=Limits(max_value_bytes=50))[0] == [Ended(value, notes={"dropped": 3})]
+    padded = line(result={"value": value, "notes": {"dropped": 3, "else": 1}}, id=1)
+    assert outcome(padded, limits=Limits(max_value_bytes=50))[1] == "broken"
 
 
 def test_logs_are_kept_up_to_the_limit() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from callgate.errors import ConfigurationError, InvalidArguments, ToolError
 from callgate.tools import Tool
+from callgate.tools.json_schema import problem as words_of
 from callgate.tools.patterns import pattern_states, pattern_work
 from callgate.tools.schema_check import SchemaCheck, SchemaFault, TooMuchToCheck
 from callgate.tools.schema_cost import MAX_STEPS, MAX_WAYS, SchemaCost
@@ -174,7 +175,21 @@ def test_a_key_that_does_not_fit_is_told_also_of_a_large_object() -> None:
     check = SchemaCheck({"propertyNames": {"maxLength": 4}}, "it")
     value = {f"{n}": n for n in range(20_000)}
     (fault,) = faults_of(check, value, json.dumps(value))
-    assert (fault.path, fault.keyword) == ((), "propertyNames")
+    assert (fault.path, fault.keyword, fault.details["property"]) == ((), "propertyNames", "10000")
+
+
+def test_the_first_unknown_key_of_a_large_object_is_named_whatever_its_schema_says_of_others() -> None:
+    members = {"a": 1, **{f"k{n}": n for n in range(20_000)}, **{f"x{n}": "x" for n in range(9)}}
+    text = json.dumps(members)
+    (fault,) = faults_of(SchemaCheck({"additionalProperties": False}, "it"), members, text)
+    assert words_of(fault).endswith('"k18" and 19990 more')
+    (fault,) = faults_of(SchemaCheck({"dependentRequired": {"a": ["k1", "b"]}}, "it"), members, text)
+    assert words_of(fault) == "has no 'b', got an object"
+    patterns = {"properties": {"a": {}}, "patternProperties": {"^k": {}}, "additionalProperties": False}
+    (fault,) = faults_of(SchemaCheck(patterns, "it"), members, text)
+    assert (fault.keyword, fault.details["unexpected"]) == ("additionalProperties", ["x0"])
+    numbers = {"properties": {"a": {}}, "additionalProperties": {"type": "integer"}}
+    assert [fault.path for fault in faults_of(SchemaCheck(numbers, "it"), members, text)] == [("x0",)]
 
 
 def test_a_limit_of_draft_4_is_asked_about_with_what_it_means() -> None:

@@ -238,8 +238,10 @@ class Engine:
     # the items of a `for_each`
 
     def _begin_items(self, step: CompiledStep, actions: list[Action]) -> None:
-        items = Items.of(step, self.inputs)
-        self._calls.note(step.index)
+        try:
+            items = Items.of(step, self.inputs)
+        finally:
+            self._calls.note(step.index)
         self._items[step.index] = items
         self.outcomes[step.index].items = len(items.values)
         self._issue(step, items, actions)

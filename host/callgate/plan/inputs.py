@@ -25,7 +25,7 @@ EXPRESSION_STEPS = 500_000
 """Steps of all expressions and mapped references of one plan together; about a second of the host's event loop."""
 EXPRESSION_BYTES = 256 * 1024 * 1024
 """Bytes that all expressions of one plan together may make."""
-_STEPS_A_TURN = 10_000
+_EDGES_A_TURN = 10_000
 _SMALL = 64 * 1024
 """Bytes; larger arguments are measured."""
 _STEPS_FOR_A_MISS = 20
@@ -73,10 +73,14 @@ class Inputs:
         """Take further steps, many in turns, as readers of the results that they need until `release`."""
         self.results += [None] * len(steps)
         self._readers += [0] * len(steps)
-        for number, step in enumerate(steps):
-            for need in () if step is None else step.needs:
+        work = 0
+        for step in steps:
+            needs = () if step is None else step.needs
+            for need in needs:
                 self._readers[need] += 1
-            if number % _STEPS_A_TURN == 0:
+            work += 1 + len(needs)
+            if work > _EDGES_A_TURN:
+                work = 0
                 yield
 
     def keep(self, index: int, text: str) -> None:

@@ -23,22 +23,26 @@ _LONGEST = 400
 """Characters of a reference."""
 _TEXT = re.compile(r"^\$\$|\$\{(?!\{)|^#(?!E[0-9]|[\[{])")
 """A whole text that is escaped, holds our own notation, or is a tag such as ``#s1.active``."""
-_ALONE = re.compile(r"[={#]|<(?!<)|\$(?![(\[])")
+_ALONE = re.compile(r"""[={]|#(?!\[)|[@%]\{|<(?!<)|\$(?!\(|\[(?!['"]))""")
 """Marks after which a step's name is a reference. After others (``@s1``, ``[[s1]]``, ``%s1%``, ``$(s1)``) a name alone
 is a person, a page or a variable of the shell; there a path is needed."""
 _BRACES = re.compile(r"(?<!\$)(\$*)[#@%!]?(\{{1,3})([^{}]{1,400})\}")
-_MARKS = re.compile(r"(?:[\s={$<#%@!.]|\[\[|[\[(](?=\s*['\"])|ref(?=[{(:])[{(:]|(?<=\$)[(\[])*")
+_MARKS = re.compile(r"(?:[\s={$<#%@!.]|\[\[|[\[(](?=\s*['\"])|ref[{(]|(?<=\$)[(\[]|(?<=#)\[)*")
 _SCOPE = re.compile(
-    r"(?:steps?|tasks?|nodes?|needs|jobs?|outputs?|results?|vars?|variables|states?|context|dependencies)"
+    r"(?:steps?|tasks?|nodes?|needs|jobs?|outputs?|results?|refs?|vars?|variables|states?|context|dependencies)"
     r"(?:\s*[.:/]|(?=[\[(]))",
     re.IGNORECASE,
 )
 """Where other systems keep results: ``steps.s1``, ``outputs.s1``, ``$node["s1"]``."""
 _SCOPES = 4
 """Words that may stand before a step's id, for example ``$steps.outputs.s1``."""
-_QUOTED = re.compile(r"""(?:[\w.]{0,60}\(\s*(?:\w{1,30}\s*=\s*)?\[?\s*)?(['"])([^'"]{1,256})\1[^()\[\]]{0,100}[\])]""")
+_QUOTED = re.compile(
+    r"""(?:[\w.]{0,60}\(\s*(?:\w{1,30}\s*=\s*)?\[?\s*)?(['"])([^'"]{1,256})\1(?:\](?=\)))?[^()\[\]]{0,100}[\])]"""
+)
 """``outputs('s1')``, ``ti.xcom_pull(task_ids='s1')``, ``["s1"]``."""
 _POSITION = re.compile(r"\[\s*([0-9]{1,6})\s*\]")
+_DOTTED = re.compile(r"(?<=\w[.:/])([0-9]{1,6})(?![\w-])")
+"""``steps.0``, ``{{steps.0.email}}`` count from 0."""
 _EVIDENCE = re.compile(r"(?<=#)E([0-9]{1,4})(?!\w)")
 """ReWOO counts from 1."""
 _RESOURCE = re.compile(r"(?<=<)(?:node|resource|step|GENERATED>)-([0-9]{1,4})(?=>|$)")
@@ -90,7 +94,9 @@ def meant_by(text: str, names: Names, own: str) -> Meant | None:
             continue
         if not names.may_look(_LONGEST):
             return None
-        found = _read(inside, names, own, needs_path=True, needs_end=opening == "{", in_braces=True)
+        is_long = opening == "{" or len(whole) > _LONGEST
+        needs_path = is_long or match.group().strip("}") != whole.strip("=}")  # not so ``{{ s1 + 1 }}``
+        found = _read(inside, names, own, needs_path=needs_path, needs_end=opening == "{", in_braces=True)
         if found is not None:
             return _meant(match.group(), found, names, is_whole=False)
     return None
@@ -143,7 +149,7 @@ def _named(text: str, start: int, names: Names, own: str) -> tuple[str, int] | N
     word = _WORD.match(text, start)
     if word is not None and (word.group() in names.ids or (names.item and word.group() in ("item", "index"))):
         return word.group(), word.end()
-    for pattern, first in ((_POSITION, 0), (_RESOURCE, 0), (_EVIDENCE, 1), (_NUMBERED, 1)):
+    for pattern, first in ((_POSITION, 0), (_DOTTED, 0), (_RESOURCE, 0), (_EVIDENCE, 1), (_NUMBERED, 1)):
         counted = pattern.match(text, start)
         name = None if counted is None else names.at(int(counted[1]) - first)
         if counted is None or name is None:

@@ -17,6 +17,7 @@ UNKNOWN: Any = None
 """Stands for a step that arrived and cannot be run; it has ended before it began."""
 _STEPS_A_TURN = 10_000
 _BEGUN = -1
+_SPREAD = -2
 
 
 class Progress:
@@ -39,7 +40,8 @@ class Progress:
         self.ended: deque[int] = deque()
         self.news: deque[tuple[int, int]] = deque()
         self._left: list[int] = []
-        """For each step, how many others have to end first; `_BEGUN` once the step has begun."""
+        """For each step, how many others have to end first; `_BEGUN` once the step has begun, `_SPREAD` once
+        its followers at that time are in `news`."""
         self._followers: list[list[int] | None] = []
 
     def taking(self, steps: Sequence[CompiledStep]) -> Work[None]:
@@ -61,6 +63,7 @@ class Progress:
         self._add(UNKNOWN if step is None else step)
         if step is None:
             self.outcomes[-1].status = "skipped"
+            self._left[-1] = _SPREAD
             self.unended -= 1
             return
         self._join(step)
@@ -68,7 +71,7 @@ class Progress:
         if not self._left[step.index]:
             self.ready.append(step.index)
         for earlier in (*step.needs, *step.after):
-            if self.outcomes[earlier].status != "pending":
+            if self._left[earlier] == _SPREAD:  # otherwise the news will come
                 self.tell(step.index, earlier)
 
     def _add(self, step: CompiledStep) -> None:
@@ -122,6 +125,7 @@ class Progress:
 
     def spread(self, index: int) -> None:
         """Put the followers of a step that has ended into `news`."""
+        self._left[index] = _SPREAD
         self.news.extend((follower, index) for follower in self._followers[index] or ())
 
     def tell(self, follower: int, ended: int) -> None:

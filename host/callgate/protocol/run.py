@@ -333,6 +333,8 @@ class RunWire:
         self.value_bytes = size
         if size > self._limits.max_value_bytes:
             around = '{"value":}' if text is None else '{"value":,"value_repr":}'
+            if "notes" in result:
+                around += f',"notes":{encode(_counts(result["notes"]))}'
             self.value_bytes = size - len(result_reply(self._number, around)) + len("\n")
             if self.value_bytes > self._limits.max_value_bytes:
                 raise LimitReached("max_value_bytes", self._limits.max_value_bytes, self.value_bytes)

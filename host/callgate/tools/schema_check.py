@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -148,6 +148,13 @@ class SchemaCheck:
                     wrong = each
                     break
             if wrong is None:
+                checks = _name_checks(schema, dialect, pointer, part)
+                for number, name in enumerate(value if checks and isinstance(value, dict) else ()):
+                    if number % _MAX_PARTS == 0:
+                        yield
+                    for word, fits in checks.items():
+                        if not fits(name):
+                            return SchemaFault(tuple(path), word, {"property": name, "unexpected": [name]}, value)
                 break
             inside, pointer, value = wrong
             path += inside
@@ -173,15 +180,35 @@ def _own_fault(
         if schema.get("additionalProperties") is False and "patternProperties" not in schema:
             unexpected = [name for name in value if name not in schema.get("properties", ())]
             if unexpected:
-                return SchemaFault(where, "additionalProperties", {"unexpected": unexpected[:MAX_LOOKED_AT]}, value)
+                return SchemaFault(where, "additionalProperties", {"unexpected": unexpected}, value)
     for word in schema:
         wanted = schema[word]
         if word in _OWN_WORDS and not _validator({**dialect, word: wanted}, "a part of the schema").is_valid(value):
             kinds = [wanted] if isinstance(wanted, str) else wanted
             details = {word: wanted, "types": kinds, "options": wanted, "expected_value": wanted}
-            limit = {"limit": wanted} if word.startswith(("min", "max")) else {}
-            return SchemaFault(where, word, details | limit, value)
+            if word.startswith(("min", "max")):
+                details["limit"] = wanted
+            if word == "dependentRequired":
+                needed = (name for given, names in wanted.items() if given in value for name in names)
+                details["property"] = next(name for name in needed if name not in value)
+            return SchemaFault(where, word, details, value)
     return None
+
+
+def _name_checks(
+    schema: dict[str, Any], dialect: dict[str, Any], pointer: str, part: Callable[[str], jsonschema_rs.Validator]
+) -> dict[str, Callable[[str], bool]]:
+    """Checks of one key of an object, by the keywords that look at keys alone."""
+    checks: dict[str, Callable[[str], bool]] = {}
+    if "propertyNames" in schema:
+        checks["propertyNames"] = part(f"{pointer}/propertyNames").is_valid
+    if schema.get("additionalProperties") is False and "patternProperties" in schema:
+        known: dict[str, Any] = {
+            word: {key: {} for key in schema.get(word, ())} for word in ("properties", "patternProperties")
+        }
+        closed = _validator({**dialect, **known, "additionalProperties": False}, "a part of the schema")
+        checks["additionalProperties"] = lambda name: closed.is_valid({name: None})
+    return checks
 
 
 def _parts(schema: dict[str, Any], pointer: str, value: Any) -> Iterator[_Part]:
@@ -196,8 +223,9 @@ def _parts(schema: dict[str, Any], pointer: str, value: Any) -> Iterator[_Part]:
         for name in itertools.islice((name for name in known if name in value), _MAX_PARTS):
             yield [name], f"{pointer}/properties/{name.replace('~', '~0').replace('/', '~1')}", value[name]
         if isinstance(schema.get("additionalProperties"), dict) and "patternProperties" not in schema:
-            for name in value.keys() - known.keys() if known else value:
-                yield [name], f"{pointer}/additionalProperties", value[name]
+            for name in value:
+                if name not in known:
+                    yield [name], f"{pointer}/additionalProperties", value[name]
     elif isinstance(value, list):
         first = len(schema.get("prefixItems", ()))
         for index, item in enumerate(value[:first]):
