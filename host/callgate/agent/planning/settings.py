@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
 from pydantic.dataclasses import dataclass
@@ -89,7 +89,7 @@ class PlannerSettings:
 
     @model_validator(mode="wrap")
     @classmethod
-    def _checked(cls, given: Any, handler: ModelWrapValidatorHandler[PlannerSettings]) -> PlannerSettings:
+    def _checked(cls, given: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         try:
             return handler(given)
         except ValidationError as error:
