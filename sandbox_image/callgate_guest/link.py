@@ -17,7 +17,6 @@ import asyncio
 import json
 import os
 import select
-import socket
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -247,34 +246,6 @@ class Link:
         if loop not in self._watching:
             self._watching = {known for known in self._watching if not known.is_closed()} | {loop}
             loop.add_reader(self._incoming, self._on_readable)
-
-    def watched_by(self, loop: asyncio.AbstractEventLoop) -> bool:
-        """Whether `loop` watches the wire."""
-        return loop in self._watching
-
-    def poll_with(self, other: socket.socket) -> select.poll:
-        """What `read_when_readable` polls: the wire and `other`."""
-        poll = select.poll()
-        poll.register(other, select.POLLIN)
-        poll.register(self._incoming, select.POLLIN)
-        return poll
-
-    def read_when_readable(self, poll: select.poll) -> bool:
-        """Send what is held, wait, and read the wire. Returns False if another thread reads it, or if another polled
-        descriptor is readable."""
-        if self.held:
-            self._write("")
-        if not self._take_turn():
-            return False
-        try:
-            if any(fd != self._incoming for fd, _ in poll.poll()):
-                return False
-            self._read()
-        finally:
-            self._end_turn()
-        if self.closed:
-            os._exit(0)  # the host is gone
-        return True
 
     def _on_readable(self) -> None:
         if self._take_turn():

@@ -13,13 +13,12 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
-import select
 import selectors
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any, cast
+from typing import Any
 
-from .link import Link, Reply
+from .link import Link
 from .nursery import Nursery
 
 _asyncio_run: Callable[..., Any] = asyncio.run
@@ -57,30 +56,6 @@ class _Loop(asyncio.SelectorEventLoop):
         super().__init__(_Selector(link))
         self._link = link
         self._nursery = nursery
-        self._wake_and_wire: select.poll | None = None
-        """Polls the wire, and the socket that wakes this loop."""
-
-    def wait_alone(self, call: Reply) -> bool:
-        """Wait for the reply to `call` in place of this loop, if nothing else can happen meanwhile.
-
-        A program that makes one call after the other spends much of its time in turns of its loop: for a future, for
-        the reader of the wire, and for the task. It needs none of these while `call` is the only call in flight,
-        nothing is ready, no timer runs, and the running task is not being cancelled.
-
-        Returns:
-            Whether the reply has come. False: wait for it in turns of the loop.
-        """
-        link, loop = self._link, cast(Any, self)
-        watched = len(loop._selector.get_map())
-        alone = not (loop._ready or loop._scheduled) and len(link.pending) == 1 and watched == 1 + link.watched_by(self)
-        if not alone or (task := _current_task(self)) is None or task.cancelling():
-            return False
-        if self._wake_and_wire is None:
-            self._wake_and_wire = link.poll_with(loop._ssock)
-        while not call.done and link.read_when_readable(self._wake_and_wire):
-            if loop._ready:
-                break
-        return call.done
 
     def set_task_factory(self, factory: Any) -> None:
         super().set_task_factory(factory)

@@ -49,12 +49,10 @@ def share() -> tuple[str, list[object]]:
         counts = f"no immortal objects: Python {sys.version.split()[0]} writes their counts"
     else:
         counts = f"{make_immortal(count):,} immortal objects"
+        fillers += fill_holes()  # that work has left some
     objects = gc.get_objects()
     pages = len({id(each) >> 12 for each in objects})
-    said = f"a child that uses all objects copies {copied_pages(objects)} of {pages} pages ({counts})"
-    del objects
-    fillers += fill_holes()  # the work above has left new holes
-    return said, fillers
+    return f"a child that uses all objects copies {copied_pages(objects)} of {pages} pages ({counts})", fillers
 
 
 def fill_holes() -> list[object]:

@@ -140,8 +140,6 @@ class ToolCall:
             loop = asyncio._get_running_loop()
             if loop is None:
                 raise RuntimeError("no running event loop")
-            if getattr(loop, "holds_calls", False) and loop.wait_alone(self):  # type: ignore[attr-defined]
-                return self.result()
             future = loop.create_future()
             self._waiters.append((loop, future))
             self._link.watch(loop)

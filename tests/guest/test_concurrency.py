@@ -74,17 +74,6 @@ PROGRAMS: dict[str, tuple[str, Any]] = {
     "to_thread": ("await asyncio.gather(*(asyncio.to_thread(meet, 3) for _ in range(3)))", [3, 3, 3]),
     "to_thread with a plain function": ("def f(x):\n    return echo(x) * 2\nawait asyncio.to_thread(f, 4)", 8),
     "run_in_executor": ("await asyncio.get_running_loop().run_in_executor(None, echo, 5)", 5),
-    "a thread calls while a call waits alone": (
-        "import time\nt = threading.Thread(target=lambda: (time.sleep(0.05), meet(2)))\nt.start()\nx = await meet(2)\n"
-        "t.join()\nx", 2),
-    "a thread wakes the loop while a call waits alone": (
-        "import time\nloop = asyncio.get_running_loop()\nasync def other():\n    return await meet(2)\n"
-        "def late():\n    time.sleep(0.05)\n    return asyncio.run_coroutine_threadsafe(other(), loop).result()\n"
-        "with ThreadPoolExecutor(1) as e:\n    f = e.submit(late)\n    x = await meet(2)\n"
-        "    y = await asyncio.wrap_future(f)\n[x, y]", [2, 2]),
-    "a task that cancels itself before its call": (
-        "t = asyncio.current_task()\nt.cancel()\ntry:\n    await echo(1)\n    r = 'went on'\n"
-        "except asyncio.CancelledError:\n    r = 'cancelled'\n    t.uncancel()\n[r, await echo(2)]", ["cancelled", 2]),
     "threads and tasks meet": (
         "await asyncio.gather(meet(4), asyncio.to_thread(meet, 4), meet(4), asyncio.to_thread(meet, 4))", [4, 4, 4, 4]),
     "a thread with a loop": (
