@@ -73,6 +73,13 @@ class _Loop(asyncio.SelectorEventLoop):
         self._link.wake_news()
 
 
+def _loop_that_is_set() -> asyncio.AbstractEventLoop | None:
+    try:
+        return _loop_of_policy()
+    except RuntimeError:
+        return None
+
+
 class Loops:
     """The loop of a session, and the functions of asyncio that give programs this loop."""
 
@@ -83,20 +90,22 @@ class Loops:
         self._own: asyncio.AbstractEventLoop | None = None
 
     def _make(self) -> _Loop:
-        silent, _logger.disabled = _logger.disabled, True  # else "Using selector" is among what a program logs
-        try:
-            return _Loop(self._link, self._nursery)
-        finally:
-            _logger.disabled = silent
+        return _Loop(self._link, self._nursery)
 
     @property
     def own(self) -> asyncio.AbstractEventLoop:
         """The session's loop; a new one if there is none yet, or a program has closed it."""
-        if self._own is None or self._own.is_closed():
-            self._own = self._make()
-            self._nursery.adopt(self._own)
-            asyncio.set_event_loop(self._own)
-        return self._own
+        if (before := self._own) is None or before.is_closed():
+            silent, _logger.disabled = _logger.disabled, True  # else "Using selector" is among what a program logs
+            try:
+                self._own = made = self._make()
+            finally:
+                _logger.disabled = silent
+            self._nursery.adopt(made)
+            if _loop_that_is_set() in (None, before):  # not one of the program's
+                _policy.set_event_loop(made)
+            return made
+        return before
 
     @property
     def open(self) -> asyncio.AbstractEventLoop | None:

@@ -49,10 +49,12 @@ def share() -> tuple[str, list[object]]:
         counts = f"no immortal objects: Python {sys.version.split()[0]} writes their counts"
     else:
         counts = f"{make_immortal(count):,} immortal objects"
-        fillers += fill_holes()  # that work has left some
     objects = gc.get_objects()
     pages = len({id(each) >> 12 for each in objects})
-    return f"a child that uses all objects copies {copied_pages(objects)} of {pages} pages ({counts})", fillers
+    said = f"a child that uses all objects copies {copied_pages(objects)} of {pages} pages ({counts})"
+    del objects
+    fillers += fill_holes()  # the work above has left new holes
+    return said, fillers
 
 
 def fill_holes() -> list[object]:
@@ -70,16 +72,18 @@ def fill_holes() -> list[object]:
 
 def _free_blocks() -> list[tuple[int, int]]:
     """Size class in bytes, and free blocks of that size: `sys._debugmallocstats` writes them to descriptor 2 only."""
-    before, statistics = os.dup(2), os.memfd_create("statistics")
+    reading, writing = os.pipe()  # many builds of Python have no `os.memfd_create`
+    os.set_blocking(writing, False)  # statistics that fill a pipe are cut
+    before = os.dup(2)
     try:
-        os.dup2(statistics, 2)
+        os.dup2(writing, 2)
         sys._debugmallocstats()
-        os.dup2(before, 2)
-        text = os.pread(statistics, 1 << 20, 0)
     finally:
+        os.dup2(before, 2)
         os.close(before)
-        os.close(statistics)
-    return [(int(size), int(free)) for size, free in _BLOCKS.findall(text)]
+        os.close(writing)
+    with open(reading, "rb") as statistics:
+        return [(int(size), int(free)) for size, free in _BLOCKS.findall(statistics.read())]
 
 
 def _counts_stay(count: Any) -> bool:
@@ -118,11 +122,13 @@ def copied_pages(objects: list[object]) -> int:
     """Pages that a child copies when it takes a reference to each of `objects`, as its kernel counts faults."""
     reading, writing = os.pipe()
     if (child := os.fork()) == 0:
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-        for _ in objects:
-            pass
-        os.write(writing, str(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before).encode())
-        os._exit(0)
+        try:
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+            for _ in objects:
+                pass
+            os.write(writing, str(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before).encode())
+        finally:
+            os._exit(0)
     os.close(writing)
     faults = os.read(reading, 64)
     os.close(reading)

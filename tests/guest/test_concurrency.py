@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from typing import Any
 
 import pytest
@@ -58,6 +60,16 @@ PROGRAMS: dict[str, tuple[str, Any]] = {
     "asyncio.run in a plain helper of async code": (
         "async def f():\n    return await echo(1)\ndef g():\n    return asyncio.run(f())\n[g(), await f()]", [1, 1]),
     "asyncio.Runner": ("with asyncio.Runner() as r:\n    x = r.run(echo(1))\nx", 1),
+    "a coroutine begun by hand": (
+        "class Begun:\n    def __init__(self, c):\n        self.c, self.y = c.__await__(), None\n"
+        "        self.y = self.c.send(None)\n    def __await__(self):\n        while True:\n            yield self.y\n"
+        "            try:\n                self.y = self.c.send(None)\n            except StopIteration as e:\n"
+        "                return e.value\nasync def f():\n    return await meet(2)\n"
+        "async def main():\n    a, b = Begun(f()), Begun(f())\n    return [await a, await b]\nawait main()", [2, 2]),
+    "a call in a loop that was told to stop": (
+        "l = asyncio.new_event_loop()\nasync def f():\n    l.stop()\n    return await meet(2)\nt = l.create_task(f())\n"
+        "l.run_forever()\nx = t.done()\nthreading.Thread(target=meet, args=[2]).start()\n"
+        "y = l.run_until_complete(t)\nl.close()\n[x, y]", [False, 2]),
     "a loop of its own": ("l = asyncio.new_event_loop()\nx = l.run_until_complete(echo(1))\nl.close()\nx", 1),
     "a plain helper in async code blocks": (
         "def helper(x):\n    return echo(x) + 1\nasync def f():\n    return helper(1)\nawait f()", 2),
@@ -74,6 +86,17 @@ PROGRAMS: dict[str, tuple[str, Any]] = {
     "to_thread": ("await asyncio.gather(*(asyncio.to_thread(meet, 3) for _ in range(3)))", [3, 3, 3]),
     "to_thread with a plain function": ("def f(x):\n    return echo(x) * 2\nawait asyncio.to_thread(f, 4)", 8),
     "run_in_executor": ("await asyncio.get_running_loop().run_in_executor(None, echo, 5)", 5),
+    "a thread calls while a call waits alone": (
+        "import time\nt = threading.Thread(target=lambda: (time.sleep(0.05), meet(2)))\nt.start()\nx = await meet(2)\n"
+        "t.join()\nx", 2),
+    "a thread wakes the loop while a call waits alone": (
+        "import time\nloop = asyncio.get_running_loop()\nasync def other():\n    return await meet(2)\n"
+        "def late():\n    time.sleep(0.05)\n    return asyncio.run_coroutine_threadsafe(other(), loop).result()\n"
+        "with ThreadPoolExecutor(1) as e:\n    f = e.submit(late)\n    x = await meet(2)\n"
+        "    y = await asyncio.wrap_future(f)\n[x, y]", [2, 2]),
+    "a task that cancels itself before its call": (
+        "t = asyncio.current_task()\nt.cancel()\ntry:\n    await echo(1)\n    r = 'went on'\n"
+        "except asyncio.CancelledError:\n    r = 'cancelled'\n    t.uncancel()\n[r, await echo(2)]", ["cancelled", 2]),
     "threads and tasks meet": (
         "await asyncio.gather(meet(4), asyncio.to_thread(meet, 4), meet(4), asyncio.to_thread(meet, 4))", [4, 4, 4, 4]),
     "a thread with a loop": (
@@ -125,6 +148,50 @@ def test_a_call_given_up_by_one_of_two_goes_on_for_the_other(run: Run) -> None:
     )
     assert ran.value == [2, 2]
     assert ran.cancelled == []
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="eager tasks are new in Python 3.12")
+@pytest.mark.parametrize(
+    "begin", ["eager(loop, f())", "asyncio.Task(f(), loop=loop, eager_start=True)", "asyncio.create_task(f())"]
+)
+def test_eager_tasks_overlap(run: Run, begin: str) -> None:
+    ran = run(
+        "import asyncio\nloop, eager = asyncio.get_running_loop(), asyncio.eager_task_factory\n"
+        f"{'loop.set_task_factory(eager)' if 'create' in begin else ''}\nasync def f():\n    return await meet(2)\n"
+        f"a = {begin}\nb = {begin}\n[await a, await b]"
+    )
+    assert ran.value == [2, 2]
+
+
+def test_loops_made_in_threads_leave_the_logger_of_asyncio_alone(guest: GuestProcess) -> None:
+    ran = guest.run(
+        "import asyncio, logging, threading\ndef work():\n    for _ in range(300):\n"
+        "        asyncio.new_event_loop().close()\nthreads = [threading.Thread(target=work) for _ in range(4)]\n"
+        "for t in threads: t.start()\nfor t in threads: t.join()\nlogging.getLogger('asyncio').disabled"
+    )
+    assert ran.value is False
+
+
+def test_a_call_that_a_signal_handler_interrupts_is_given_up(guest: GuestProcess) -> None:
+    ran = guest.run(
+        "import signal\ndef late(*_):\n    raise TimeoutError('late')\nsignal.signal(signal.SIGALRM, late)\n"
+        "signal.setitimer(signal.ITIMER_REAL, 0.1)\n"
+        "try:\n    await hang()\nexcept TimeoutError as e:\n    r = str(e)\nr"
+    )
+    assert ran.value == "late"
+    assert len(ran.cancelled) == 1
+
+
+def test_asyncio_in_debug_mode_does_not_take_a_call_for_slow_code(guest: GuestProcess) -> None:
+    def slow(name: str, params: dict[str, Any]) -> dict[str, Any]:
+        time.sleep(0.2)
+        return reply_of(name, params)
+
+    ran = guest.run(
+        "import asyncio\nasync def f():\n    return await echo(1)\nasyncio.run(f(), debug=True)", reply=slow
+    )
+    assert ran.value == 1
+    assert ran.logs == ""
 
 
 def test_a_reply_that_comes_after_the_call_was_given_up_is_dropped(guest: GuestProcess) -> None:
