@@ -172,16 +172,6 @@ def test_loops_made_in_threads_leave_the_logger_of_asyncio_alone(guest: GuestPro
     assert ran.value is False
 
 
-def test_a_call_that_a_signal_handler_interrupts_is_given_up(guest: GuestProcess) -> None:
-    ran = guest.run(
-        "import signal\ndef late(*_):\n    raise TimeoutError('late')\nsignal.signal(signal.SIGALRM, late)\n"
-        "signal.setitimer(signal.ITIMER_REAL, 0.1)\n"
-        "try:\n    await hang()\nexcept TimeoutError as e:\n    r = str(e)\nr"
-    )
-    assert ran.value == "late"
-    assert len(ran.cancelled) == 1
-
-
 def test_asyncio_in_debug_mode_does_not_take_a_call_for_slow_code(guest: GuestProcess) -> None:
     def slow(name: str, params: dict[str, Any]) -> dict[str, Any]:
         time.sleep(0.2)
