@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from callgate.tools.turns import Work, at_once
 
@@ -92,6 +93,10 @@ class Engine:
         self._work_before = self.inputs.budget.steps_left
         self._finished = False
         at_once(self.taking(list(steps)))
+
+    def held(self) -> tuple[list[Any], ...]:
+        """The lists that grow with the plan; a driver that is done may clear them one by one."""
+        return self.inputs.results, self.outcomes, self._progress.followers
 
     def taking(self, steps: Sequence[CompiledStep]) -> Work[None]:
         """Take the steps of a plan before it begins; many steps in turns."""

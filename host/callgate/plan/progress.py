@@ -42,7 +42,7 @@ class Progress:
         self._left: list[int] = []
         """For each step, how many others have to end first; `_BEGUN` once the step has begun, `_SPREAD` once
         its followers at that time are in `news`."""
-        self._followers: list[list[int] | None] = []
+        self.followers: list[list[int] | None] = []
 
     def taking(self, steps: Sequence[CompiledStep]) -> Work[None]:
         """Take the steps of a plan before it begins; many steps in turns."""
@@ -79,13 +79,13 @@ class Progress:
         self.outcomes.append(Outcome())
         self.unended += 1
         self._left.append(0)
-        self._followers.append(None)
+        self.followers.append(None)
 
     def _join(self, step: CompiledStep) -> None:
         for earlier in (*step.needs, *step.after):
-            followers = self._followers[earlier]
+            followers = self.followers[earlier]
             if followers is None:
-                self._followers[earlier] = [step.index]
+                self.followers[earlier] = [step.index]
             else:
                 followers.append(step.index)
         self._left[step.index] = len(step.needs) + len(step.after)
@@ -126,7 +126,7 @@ class Progress:
     def spread(self, index: int) -> None:
         """Put the followers of a step that has ended into `news`."""
         self._left[index] = _SPREAD
-        self.news.extend((follower, index) for follower in self._followers[index] or ())
+        self.news.extend((follower, index) for follower in self.followers[index] or ())
 
     def tell(self, follower: int, ended: int) -> None:
         """A follower learns of an end: it is skipped, comes a step closer to its beginning, or is ready."""

@@ -217,7 +217,10 @@ class PlanRun:
         await drive.run()
         texts = (step.result_json or "" for index in plan.outputs if (step := drive.results[index]) is not None)
         large = _is_large(plan) or sum(map(len, texts)) > _LARGE
-        return await _aside(partial(self._result, reading, plan, drive, started), large)
+        result = await _aside(partial(self._result, reading, plan, drive, started), large)
+        if large:
+            await drive.free()
+        return result
 
     def _result(self, reading: Reading, plan: CompiledPlan, drive: PlanDrive, started: float) -> PlanResult:
         """Build the result of a run."""
