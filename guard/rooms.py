@@ -12,8 +12,8 @@ _GUEST = "asking calls tool_calls explain json_forms link loops nursery output o
 
 SAMPLE = {
     "gate": ["host/callgate/runtime/gate/*"],
-    "engine": ["host/callgate/plan/engine.py", "host/callgate/plan/engine/*", "host/callgate/plan/steps.py"],
-    "evaluator": ["host/callgate/plan/expressions/*", "host/callgate/plan/expressions.py"],
+    "engine": [f"host/callgate/plan/{each}.py" for each in ("engine", "progress", "under_way", "steps")],
+    "evaluator": ["host/callgate/plan/expressions/*"],
     "walk": [f"host/callgate/program/{each}" for each in ("graph/walking/*", "graph/flow.py", "walk*")],
     "wire": [
         "host/callgate/protocol/*",

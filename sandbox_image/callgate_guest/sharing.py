@@ -6,7 +6,7 @@ and these copies are most of what a short run costs. A zygote avoids two kinds o
 1. **Holes.** pymalloc places new objects into blocks that are free among old ones, so a child's first objects would be
    spread over pages of the zygote. `fill_holes` occupies these blocks; a child's objects lie together on new pages.
 2. **Reference counts.** Since CPython 3.12 the count of an *immortal* object (PEP 683) is never written.
-   `make_immortal` gives all live objects that count. They are never freed, as their pages were never given back before.
+   `make_immortal` gives all live objects that count. The zygote and its children keep these objects until they end.
 
 Both happen once, in a process with one thread, after everything is imported and rehearsed. A frame's count is left
 alone. Python without a GIL counts in another way and is left alone; so is a version whose counts do not behave as
@@ -119,7 +119,10 @@ def make_immortal(count: Any) -> int:
 
 
 def copied_pages(objects: list[object]) -> int:
-    """Pages that a child copies when it takes a reference to each of `objects`, as its kernel counts faults."""
+    """Pages that a child copies when it takes a reference to each of `objects`; -1 if the child could not say.
+
+    The kernel counts them: a copy is a minor fault of the child (getrusage(2), ``ru_minflt``).
+    """
     reading, writing = os.pipe()
     if (child := os.fork()) == 0:
         try:
