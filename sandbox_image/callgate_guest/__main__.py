@@ -11,7 +11,9 @@ from .session import Session, take_the_wire
 def main() -> None:
     incoming, outgoing = take_the_wire()
     sys.stdin = open(0)  # noqa: SIM115
-    Session(incoming, outgoing).serve()
+    session = Session()
+    session.install()
+    session.serve(incoming, outgoing)
     os._exit(0)
 
 

@@ -44,13 +44,10 @@ encode = encoder()
 
 
 class Link:
-    """One wire: `incoming` and `outgoing` are file descriptors that nothing else uses."""
+    """One wire, from `attach` on."""
 
-    def __init__(self, incoming: int, outgoing: int) -> None:
-        self._incoming = incoming
-        self._outgoing = outgoing
-        os.set_blocking(incoming, False)
-        os.set_blocking(outgoing, False)
+    def __init__(self) -> None:
+        self._incoming = self._outgoing = -1
         self._lines = LineBuffer(1 << 62)  # the host bounds what it sends
         self._write_lock = threading.RLock()  # a signal handler or a finalizer may write in the middle of a write
         self._writing = False
@@ -75,6 +72,13 @@ class Link:
         self.on_cancel: Callable[[], None] = lambda: None
         self.before_write: Callable[[], None] = lambda: None
         self.closed = False
+
+    def attach(self, incoming: int, outgoing: int) -> None:
+        """Use these file descriptors, which nothing else uses."""
+        self._incoming = incoming
+        self._outgoing = outgoing
+        os.set_blocking(incoming, False)
+        os.set_blocking(outgoing, False)
 
     def close(self) -> None:
         os.close(self._incoming)

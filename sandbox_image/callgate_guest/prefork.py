@@ -21,7 +21,7 @@ from .explain import confined, explain_missing_network
 from .jail import landlock, seccomp, syscalls
 from .jail.confine import FIRST_STATUS, Step, confine
 from .jail.rlimits import address_space
-from .session import Session, rehearse, take_the_wire
+from .session import ASYNC, SYNC, Session, rehearse, take_the_wire
 from .wire import OUT_OF_MEMORY
 
 PREIMPORTED = (
@@ -51,12 +51,14 @@ class Prepared(NamedTuple):
     Attributes:
         base_bytes: its address space; a guest's own comes on top.
         sharing: how far its children share its memory, for `callgate doctor`.
-        fillers: objects that have to live as long as it: see `sharing`.
+        session: serves the programs of each guest.
+        left: objects that have to live as long as it: see `sharing`.
     """
 
     base_bytes: int
     sharing: str
-    fillers: list[object]
+    session: Session
+    left: list[object]
 
 
 def prepare(preimport: Sequence[str], packages: str | None, proc: int, *, own_files: bool, own_disks: bool) -> Prepared:
@@ -89,20 +91,26 @@ def prepare(preimport: Sequence[str], packages: str | None, proc: int, *, own_fi
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     for _ in range(_REHEARSALS):
-        rehearse()
+        rehearse(SYNC, ASYNC)
+    left = sharing.gather(lambda: rehearse(SYNC, ASYNC))
+    for _ in range(_REHEARSALS):
+        rehearse(SYNC, ASYNC)
+    session = Session()
+    session.install()
     seccomp.program(os.getpid(), own_files=own_files, own_disks=own_disks)
     sys.stdin = open(0)  # noqa: SIM115 (/dev/null here and, once it has moved its wire, in a child)
     gc.collect()
     shared, fillers = sharing.share()
+    left += fillers
     gc.freeze()
     base_bytes = address_space(proc)
     os.close(proc)
-    return Prepared(base_bytes, shared, fillers)
+    return Prepared(base_bytes, shared, session, left)
 
 
 def serve_confined(
     fds: list[int], allowance: Any, *, tier: int, parent: int, base_bytes: int, landlock_abi: int,
-    rules: landlock.Ruleset | None, own_files: bool, own_cgroup: bool,
+    rules: landlock.Ruleset | None, own_files: bool, own_cgroup: bool, session: Session,
 ) -> None:  # fmt: skip
     """In a fresh child: be confined (see `jail.confine`), serve programs, and exit. Never returns."""
     status = 1
@@ -116,8 +124,9 @@ def serve_confined(
             numpy.random.seed()
         wire = take_the_wire()
         if not _comes(wire[0]):
-            rehearse()
-        Session(*wire).serve()
+            rehearse(SYNC)
+            session.install()
+        session.serve(*wire)
         status = 0
     except Step as step:
         status = FIRST_STATUS + step.number

@@ -9,6 +9,7 @@ import asyncio
 import builtins
 import json
 import linecache
+import math
 import mmap
 import os
 import sys
@@ -61,10 +62,13 @@ def _guarded(start: Any) -> Callable[..., Any]:
 
 
 class Session:
-    """State that lives as long as the guest: the namespace, the event loop, the wire."""
+    """State that lives as long as the guest: the namespace, the event loop, the wire.
 
-    def __init__(self, incoming: int, outgoing: int) -> None:
-        self.link = Link(incoming, outgoing)
+    Made and installed before a guest is forked, it lies in memory that guests share.
+    """
+
+    def __init__(self) -> None:
+        self.link = Link()
         self._module = types.ModuleType("__main__")
         self._namespace = self._module.__dict__
         self._namespace["__builtins__"] = builtins
@@ -82,8 +86,8 @@ class Session:
         self._loops.close()
         self.link.close()
 
-    def serve(self, *, once: bool = False) -> None:
-        """Answer requests until the host closes the wire, or one request."""
+    def install(self) -> None:
+        """Give this process's programs the outputs, tools and event loop of this session."""
         sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__ = self._outputs  # type: ignore[misc, assignment]
         sys.modules["__main__"] = self._module
         sys.modules["tools"] = self._given_tools.module
@@ -95,7 +99,12 @@ class Session:
         self._loops.install()
         for name, start in _THREAD_STARTERS.items():
             setattr(threading, name, _guarded(start))
-        while (request := self.link.next_request()) is not None:
+
+    def serve(self, incoming: int, outgoing: int, *, most: float = math.inf) -> None:
+        """Answer requests until the host closes the wire, or `most` requests. See `Link.attach`."""
+        self.link.attach(incoming, outgoing)
+        while most > 0 and (request := self.link.next_request()) is not None:
+            most -= 1
             number = request["id"]
             try:
                 body = '"result":{' + self._execute(request["params"]) + "}"
@@ -104,8 +113,6 @@ class Session:
                 del error
                 body = '"error":' + _encode_failure(failure)
             self.link.reply(number, body)
-            if once:
-                break
 
     def _execute(self, params: dict[str, Any]) -> str:
         self._count += 1
@@ -220,7 +227,8 @@ def take_the_wire() -> tuple[int, int]:
     return incoming, outgoing
 
 
-_REHEARSAL = """
+SYNC = "1 + 1"
+ASYNC = """
 import asyncio, os
 async def fetch(n):
     call = (rehearsals.first if n else rehearsal)(n)
@@ -231,28 +239,27 @@ print(f"{len(await fetch(1))}")
 """
 
 
-def rehearse() -> None:
-    """Serve one run on a wire of this process's own, and leave no trace.
+def rehearse(*programs: str) -> None:
+    """Run programs on a wire of this process's own. What that installs has ended: install a session afterwards.
 
     CPython specialises code as it runs and fills caches, which writes to memory. Done in the zygote, children share
     the result; done in a child, that child has its pages before its program comes.
     """
     from_host, to_guest = os.pipe()
     from_guest, to_host = os.pipe()
-    outputs, main = (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__), sys.modules["__main__"]
     offered = {"tools": ["rehearsal  n"], "namespaces": {"rehearsals": "first=rehearsal"}}
-    params = {"code": _REHEARSAL, **offered, "inputs": {"wire": to_guest}}
-    request = {"jsonrpc": "2.0", "method": "execute", "params": params, "id": 0}
-    os.write(to_guest, json.dumps(request).encode() + b"\n")
-    session = Session(from_host, to_host)
-    session.serve(once=True)
+    for number, code in enumerate(programs):
+        params = {"code": code, **offered, "inputs": {"wire": to_guest}}
+        request = {"jsonrpc": "2.0", "method": "execute", "params": params, "id": number}
+        os.write(to_guest, json.dumps(request).encode() + b"\n")
+    session = Session()
+    session.install()
+    session.serve(from_host, to_host, most=len(programs))
     reply = os.read(from_guest, 1 << 16)
     session.close()
     os.close(to_guest)
     os.close(from_guest)
-    sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__ = outputs  # type: ignore[misc]
-    sys.modules["__main__"] = main
-    del sys.modules["tools"], sys.modules["tools.rehearsals"]
+    sys.modules.pop("tools.rehearsals")
     linecache.cache.clear()
-    if b'"value":[null]' not in reply:
+    if reply.count(b'"value":') != len(programs):
         raise RuntimeError(f"the rehearsal failed: {reply.decode()[:500]}")

@@ -1,27 +1,34 @@
 """Memory that a fresh child goes on sharing with its zygote: fewer pages are written to, so fewer are copied.
 
 A child of ``fork`` shares every page until one side writes to it. Each first write costs a fault and a copy of 4 KiB,
-and these copies are most of what a short run costs. A zygote avoids two kinds of writes before it forks:
+and these copies are most of what a short run costs. A zygote avoids three kinds of writes before it forks:
 
-1. **Holes.** pymalloc places new objects into blocks that are free among old ones, so a child's first objects would be
-   spread over pages of the zygote. `fill_holes` occupies these blocks; a child's objects lie together on new pages.
+1. **Holes.** pymalloc and malloc place new objects into blocks that are free among old ones, so a child's first objects
+   would be spread over pages of the zygote. `fill_holes` occupies these blocks; a child's objects lie together on new
+   pages.
 2. **Reference counts.** Since CPython 3.12 the count of an *immortal* object (PEP 683) is never written.
    `make_immortal` gives all live objects that count. The zygote and its children keep these objects until they end.
+3. **Code.** The interpreter counts, in a function's code, how often an instruction could not be specialised. `gather`
+   moves the code that does this in every run, from all over the memory, to pages of its own.
 
-Both happen once, in a process with one thread, after everything is imported and rehearsed. A frame's count is left
+All happen once, in a process with one thread, after everything is imported. What they need while they work is made in a
+child where that is possible: pages that the zygote has used once are copied at every fork. A frame's count is left
 alone. Python without a GIL counts in another way and is left alone; so is a version whose counts do not behave as
 `_IMMORTAL` expects, which is tried on objects of this module's own first.
 """
 
 from __future__ import annotations
 
+import array
 import ctypes
 import gc
+import json
 import os
 import re
 import resource
 import sys
 import types
+from collections.abc import Callable
 from typing import Any
 
 _IMMORTAL = 3 << 30 if sys.version_info >= (3, 14) else (1 << 32) - 1
@@ -30,6 +37,11 @@ _IS_IMMORTAL = 1 << 31
 """This bit of the low half says that a count is immortal."""
 _BLOCKS = re.compile(rb"^ *\d+ +(\d+) +\d+ +\d+ +(\d+) *$", re.MULTILINE)
 """A line of ``sys._debugmallocstats``: size class in bytes, pools, blocks in use, free blocks of the pools in use."""
+_PROBE_BYTES = 120_000
+"""More than a hole of the heap is likely to have, and less than malloc takes from the kernel (128 KiB): lies at the
+top."""
+_CHUNKS = (65536, 32768, 16384, 8192, 4096, 2048, *range(1024, 16, -16))
+"""Sizes to allocate, in bytes: a chunk of malloc is a multiple of 16."""
 _BYTES_HEADER = sys.getsizeof(b"")
 
 
@@ -49,16 +61,14 @@ def share() -> tuple[str, list[object]]:
         counts = f"no immortal objects: Python {sys.version.split()[0]} writes their counts"
     else:
         counts = f"{make_immortal(count):,} immortal objects"
-    objects = gc.get_objects()
-    pages = len({id(each) >> 12 for each in objects})
-    said = f"a child that uses all objects copies {copied_pages(objects)} of {pages} pages ({counts})"
-    del objects
+    copied, pages = in_child(copied_pages)
+    said = f"a child that uses all objects copies {copied} of {pages} pages ({counts})"
     fillers += fill_holes()  # the work above has left new holes
     return said, fillers
 
 
 def fill_holes() -> list[object]:
-    """Allocate every free block of the pools that are in use. Returns what holds them."""
+    """Allocate every free block of pymalloc's pools, and of glibc's heap. Returns what holds the first."""
     fillers: list[object] = []
     for size, free in _free_blocks():
         if size == 16:
@@ -67,7 +77,44 @@ def fill_holes() -> list[object]:
             fillers.extend((1 << 30) + number for number in range(free))
         else:
             fillers.extend(bytes(size - _BYTES_HEADER) for _ in range(free))
+    _fill_malloc()
     return fillers
+
+
+def _fill_malloc() -> None:
+    """Allocate the free chunks of glibc's heap that lie below its top, for good."""
+    libc = ctypes.CDLL(None)
+    if not hasattr(libc, "gnu_get_libc_version"):
+        return
+    malloc, free = libc.malloc, libc.free
+    malloc.restype, free.argtypes = ctypes.c_void_p, (ctypes.c_void_p,)
+    free(top := malloc(_PROBE_BYTES))
+    for size in _CHUNKS:
+        while (address := malloc(size)) < top:
+            pass
+        free(address)
+
+
+def gather(run: Callable[[], object]) -> list[object]:
+    """Move the code that a child of this process writes to when it calls `run`. Returns what has to live as long.
+
+    The moved code is not specialised: rehearse again.
+    """
+    functions: list[Any] = [each for each in gc.get_objects() if isinstance(each, types.FunctionType)]
+    before = array.array("q", (hash(each.__code__._co_code_adaptive) for each in functions))
+
+    def written() -> list[int]:
+        run()
+        now = (hash(each.__code__._co_code_adaptive) for each in functions)
+        return [number for number, (old, new) in enumerate(zip(before, now, strict=True)) if old != new]
+
+    numbers = in_child(written)
+    left = fill_holes()
+    for number in numbers:
+        function = functions[number]
+        left.append(function.__code__)  # the next copy would take its place
+        function.__code__ = function.__code__.replace()
+    return left
 
 
 def _free_blocks() -> list[tuple[int, int]]:
@@ -100,40 +147,47 @@ def _counts_stay(count: Any) -> bool:
 
 def make_immortal(count: Any) -> int:
     """Give everything alive the immortal count, but for frames. Returns how many objects were given it."""
-    found: dict[int, None] = {}
+    made = 0
     left = gc.get_objects()
-    own = {id(found), id(left)}
     while left:
         each = left.pop()
-        if id(each) in found or id(each) in own or isinstance(each, types.FrameType):
+        place = count(id(each))
+        if place.value & _IS_IMMORTAL or isinstance(each, types.FrameType):
             continue
-        found[id(each)] = None
+        place.value = _IMMORTAL
+        made += 1
         left.extend(gc.get_referents(each))
-    made = 0
-    for address in found:
-        place = count(address)
-        if not place.value & _IS_IMMORTAL:
-            place.value = _IMMORTAL
-            made += 1
+        if isinstance(each, types.CodeType):  # the collector knows no code
+            left += (each.co_consts, each.co_names, each.co_name, each.co_qualname, each.co_filename)
+            left += (each.co_linetable, each.co_exceptiontable)
     return made
 
 
-def copied_pages(objects: list[object]) -> int:
-    """Pages that a child copies when it takes a reference to each of `objects`; -1 if the child could not say.
+def copied_pages() -> tuple[int, int]:
+    """In a child: pages that it copies when it takes a reference to each object of its parent, and pages of these.
 
-    The kernel counts them: a copy is a minor fault of the child (getrusage(2), ``ru_minflt``).
+    The kernel counts them: a copy is a minor fault (getrusage(2), ``ru_minflt``).
     """
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    objects = gc.get_objects()
+    faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+    return max(0, faults - (sys.getsizeof(objects) >> 12)), len({id(each) >> 12 for each in objects})
+
+
+def in_child(work: Callable[[], Any]) -> Any:
+    """What `work` returns in a child. Raises `RuntimeError`."""
     reading, writing = os.pipe()
     if (child := os.fork()) == 0:
         try:
-            before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-            for _ in objects:
-                pass
-            os.write(writing, str(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before).encode())
+            text = json.dumps(work())
+            with open(writing, "w") as pipe:
+                pipe.write(text)
         finally:
             os._exit(0)
     os.close(writing)
-    faults = os.read(reading, 64)
-    os.close(reading)
+    with open(reading) as pipe:
+        text = pipe.read()
     os.waitpid(child, 0)
-    return int(faults or -1)
+    if not text:
+        raise RuntimeError("a rehearsal failed in a child of the zygote")
+    return json.loads(text)

@@ -73,7 +73,11 @@ def _launch_tier_1(control: socket.socket, settings: dict[str, Any]) -> None:
         code = f"import sys; sys.path.append('/guest'); {start}"
         inner = json.dumps({**settings, "packages": "/packages" if settings["packages"] else None})
         arguments = [EXECUTABLE, "-I", "-S", "-B", "-X", "utf8", "-c", code, inner]
-        os.execve(EXECUTABLE, arguments, {"LD_LIBRARY_PATH": "/lib", "MALLOC_ARENA_MAX": "2", **ENVIRONMENT})
+        os.execve(
+            EXECUTABLE,
+            arguments,
+            {"LD_LIBRARY_PATH": "/lib", "LD_BIND_NOW": "1", "MALLOC_ARENA_MAX": "2", **ENVIRONMENT},
+        )
     control.close()
     os.close(proc)
     os.waitpid(child, 0)
@@ -106,7 +110,7 @@ def main(control: socket.socket, tier: int, settings: dict[str, Any], proc: int)
     rules = _rules_in_place(version, settings["packages"]) if tier == 2 else None
     common = {
         "tier": tier, "parent": os.getpid(), "base_bytes": prepared.base_bytes, "landlock_abi": version, "rules": rules,
-        "own_files": tier == 1, "own_cgroup": False,
+        "own_files": tier == 1, "own_cgroup": False, "session": prepared.session,
     }  # fmt: skip
     _send(control, {"ready": tier, "landlock": version, "sharing": prepared.sharing})
     _serve(control, common)
