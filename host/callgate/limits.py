@@ -33,8 +33,9 @@ class Limits:
     """Bytes that the scratch directory ``/tmp`` holds, over all its files."""
     max_tool_calls: int = 100_000
     """Tool calls in one run, refused ones included."""
-    max_concurrent_calls: int = 64
-    """Tool calls that run at the same time. Further calls wait; this limit never ends a run."""
+    max_concurrent_calls: int = 256
+    """Tool calls that run at the same time. Further calls wait; this limit never ends a run. Of sync tools 40 run at a
+    time in a runtime, and of an MCP server's as many as its configuration says (16)."""
     max_log_bytes: int = 1024 * 1024
     """UTF-8 bytes that the program may print."""
     max_value_bytes: int = 8 * 1024 * 1024

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import anyio
+import anyio.from_thread
 import anyio.lowlevel
 import anyio.to_thread
 import pydantic
@@ -334,17 +335,49 @@ async def test_cancelling_the_run_does_not_wait_for_a_thread() -> None:
     assert run.records[0].status == "unknown_outcome"
 
 
-async def test_a_sync_tool_does_not_block_the_loop_and_more_run_at_once_than_anyios_default_of_forty() -> None:
-    barrier = threading.Barrier(51, timeout=10)
+async def test_forty_sync_tools_of_a_runtime_run_at_once_beside_the_loop_and_the_others_wait() -> None:
+    barrier, begun = threading.Barrier(41, timeout=10), [0]
 
     @tool
-    def meet() -> None:
-        barrier.wait()
+    def meet(last: bool) -> None:
+        begun[0] += 1
+        if not last:
+            barrier.wait()
 
-    run = run_of(meet, max_concurrent_calls=64)
+    gate = Gate(Registry([meet]))
+    one, other = opened(gate), opened(gate)
     async with anyio.create_task_group() as group:
-        for _ in range(50):
-            group.start_soon(run.call, "meet", {})
+        for n in range(40):
+            group.start_soon((one, other)[n % 2].call, "meet", {"last": False})
+        with anyio.fail_after(10):
+            while begun[0] < 40:
+                await anyio.sleep(0.01)
+        for _ in range(5):
+            group.start_soon(other.call, "meet", {"last": True})
         await anyio.wait_all_tasks_blocked()
+        await anyio.sleep(0.05)
+        assert begun[0] == 40
         await anyio.to_thread.run_sync(barrier.wait)
-    assert [record.status for record in run.records] == ["succeeded"] * 50
+    assert [record.status for record in (*one.records, *other.records)] == ["succeeded"] * 45
+    waited = [record.queued_seconds for record in other.records]
+    assert min(waited[20:]) >= 0.05 > max(waited[:20])
+
+
+async def test_a_sync_tool_that_calls_a_sync_tool_does_not_wait_for_its_own_thread() -> None:
+    barrier = threading.Barrier(40, timeout=10)
+
+    @tool
+    def inner() -> int:
+        return 1
+
+    @tool
+    def outer() -> int:
+        barrier.wait()
+        return int(anyio.from_thread.run(run.call, "inner", {}))
+
+    run = run_of(inner, outer)
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as group:
+            for _ in range(40):
+                group.start_soon(run.call, "outer", {})
+    assert [record.status for record in run.records] == ["succeeded"] * 80

@@ -56,7 +56,7 @@ _TRANSPORTS: dict[str, Transport] = {
 """Other clients' names of the transports."""
 _FILLED = ("command", "args", "env", "cwd", "envFile", "url", "serverUrl", "headers")
 """Keys whose texts may hold variables."""
-_KEYS = (*_FILLED, "disabled", "enabled", "timeout", "transport", "type")
+_KEYS = (*_FILLED, "disabled", "enabled", "max_concurrent_calls", "timeout", "transport", "type")
 _WORDLESS = frozenset({"description", "name", "displayName", "icon", "version", "gallery", "$comment"})
 """Keys that mean nothing to callgate and are not worth a note."""
 _MILLISECONDS_FROM = 1000
@@ -110,6 +110,8 @@ class ServerConfig(BaseModel):
         default=None, validation_alias="timeout"
     )
     """How long one call may take. None: the run's own limits."""
+    max_concurrent_calls: Annotated[int, Field(gt=0, strict=True)] = 16
+    """Calls that the server is given at the same time; more of them wait."""
     disabled: bool = Field(default=False, strict=True)
     enabled: bool = Field(default=True, strict=True)
     fault: str | None = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 from callgate.errors import ConfigurationError
 
@@ -18,6 +18,9 @@ from .names import check_name, spellings
 from .retry import Retry
 from .signature import NOTHING, Docs, is_async_callable, read_signature
 from .turns import Work
+
+if TYPE_CHECKING:
+    import anyio
 
 __all__ = ["CALLERS", "DETAILS", "Caller", "Detail", "Tool", "ToolOptions", "tool"]
 
@@ -98,6 +101,9 @@ class Tool:
     """The server it was imported from; programs also call it as ``server.tool(...)``. None: the host's own."""
     server_tool: str | None = None
     """Its own name on that server, any text; `name` unless given."""
+    places: anyio.Semaphore | None = field(default=None, repr=False)
+    """Bounds the calls that run at the same time, together with other tools that have the same object; the tools of an
+    MCP server have one. None: the run's `max_concurrent_calls` alone. Sync tools share a runtime's 40 threads."""
 
     input_schema: dict[str, Any] = field(init=False, repr=False)
     """JSON Schema of the arguments: an object."""

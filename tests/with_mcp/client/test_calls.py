@@ -188,6 +188,22 @@ async def test_calls_run_side_by_side(tmp_path: Path) -> None:
         assert anyio.current_time() - began < 19  # one after the other they would take 20
 
 
+async def test_a_server_is_given_so_many_calls_at_once_as_its_configuration_says(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    config = {**everything(EVERYTHING_NOTES=str(notes)), "max_concurrent_calls": 3}
+    async with serving({"ev": config, "other": everything()}) as served:
+        await served.call("ev_echo", {"text": "the server is up"})
+        async with anyio.create_task_group() as tasks:
+            for number in range(8):
+                tasks.start_soon(served.call, "ev_wait", {"seconds": 60, "label": str(number)})
+            await until(lambda: len(lines(notes)) == 3)
+            await served.call("other_echo", {"text": "another server has places of its own"})
+            assert len(lines(notes)) == 3
+            tasks.cancel_scope.cancel()
+        assert await served.call("ev_wait", {"seconds": 0}) == "waited"
+    assert sum("began" in line for line in lines(notes)) == 4
+
+
 async def test_what_a_server_asks_of_its_client_is_refused_politely() -> None:
     async with serving({"s": hostile("asks")}) as served:
         told = await served.call("s_echo", {"text": "x"})

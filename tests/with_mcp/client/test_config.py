@@ -159,6 +159,7 @@ def test_one_faulty_server_leaves_the_others_alone() -> None:
         ),
         ({"command": "x", "cwd": "~no-such-user/x"}, "Could not determine home directory."),
         ({"command": "x", "timeout": 0}, "'timeout': Input should be greater than 0"),
+        ({"command": "x", "max_concurrent_calls": 0}, "'max_concurrent_calls': Input should be greater than 0"),
         ({"command": "x", "timeout": True}, "'timeout': Input should be a valid number"),
         ({"command": "x", "disabled": "no"}, "'disabled': Input should be a valid boolean"),
         ({"command": "x", "envFile": "/no/such"}, "'envFile' '/no/such' cannot be read: No such file or directory"),

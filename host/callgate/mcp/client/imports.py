@@ -17,6 +17,8 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
+import anyio
+
 from callgate.errors import ConfigurationError
 from callgate.mcp.verbatim import HINTS, ImportedTool, flags_of
 from callgate.tools import Tool
@@ -60,6 +62,7 @@ def imported(
     calling: Calling,
     *,
     timeout_seconds: float | None,
+    places: anyio.Semaphore,
     adjust: Adjust | None,
     hide: Callable[[str], str],
 ) -> list[Tool]:
@@ -71,7 +74,7 @@ def imported(
     tools = []
     for name, raw in sorted(listing.tools.items(), key=lambda item: (is_renamed(item[0]), item[0])):
         try:
-            made = _tool(server, name, raw, listing.warn, calling, timeout_seconds, hide)
+            made = _tool(server, name, raw, listing.warn, calling, timeout_seconds, places, hide)
             tool = made if adjust is None else _adjusted(made, adjust)
         except (ConfigurationError, RecursionError) as error:
             listing.warn(f"the tool {one_line(name, 60)!r} is left out: {one_line(str(error), 200)}")
@@ -88,6 +91,7 @@ def _tool(
     warn: Warn,
     calling: Calling,
     timeout_seconds: float | None,
+    places: anyio.Semaphore,
     hide: Callable[[str], str],
 ) -> ImportedTool:
     hints: Mapping[str, Any] = given if isinstance(given := raw.get("annotations"), Mapping) else {}
@@ -117,6 +121,7 @@ def _tool(
         idempotent=flags["idempotent"],
         destructive=flags["destructive"],
         timeout_seconds=timeout_seconds,
+        places=places,
         title=title(raw),
         annotations=annotations,
     )

@@ -96,6 +96,7 @@ class Server:
         self._warnings: tuple[str, ...] = ()
         self._unplaced: dict[str, str] = {}
         """The newest warning of each tool whose value had no room for its artifacts."""
+        self._places = anyio.Semaphore(config.max_concurrent_calls, fast_acquire=True)
         self._starts = 0
         self._attempted = -REVIVE_SECONDS
         self._next_attempt: float | None = None
@@ -223,7 +224,9 @@ class Server:
             return function
 
         tools = await anyio.to_thread.run_sync(
-            lambda: imported(name, listing, calling, timeout_seconds=timeout, adjust=adjust, hide=self._hide)
+            lambda: imported(
+                name, listing, calling, timeout_seconds=timeout, places=self._places, adjust=adjust, hide=self._hide
+            )
         )
         known = registry.replace_server(name, tools)
         for given, tool in zip(tools, known, strict=True):

@@ -1,7 +1,8 @@
 """The attempts of a call: its place among others, timeout, retry, and the call of the tool's function.
 
-1. *Place*: at most `max_concurrent_calls` attempts run at a time. A call holds a place for one attempt, not while a
-   retry waits.
+1. *Places*: at most `max_concurrent_calls` attempts run at a time; of these, a runtime's sync tools and the tools of an
+   MCP server have so many at a time as threads and the server's configuration allow. A call holds its places for one
+   attempt, not while a retry waits.
 2. *Timeout*: the call's own, else the tool's. In a plan, other calls get 30 s, adapted to the tool's history (see
    `adaptive_timeout_seconds`); elsewhere only the run's `wall_seconds` holds.
 3. *Retry*: the tool's own. A plan tries read-only and idempotent tools without a `retry` three times. Timeouts, crashes
@@ -26,8 +27,8 @@ from callgate.tools.turns import LARGE_BYTES
 from .arguments import in_turns, validated, weight
 from .events import Event, Progressing, listening
 from .failures import ToolCrashed, crashed, make_presentable, propagates
-from .records import CallUnderWay
-from .threads import Threads
+from .records import CallRecord, CallUnderWay
+from .threads import MAX_THREADS, Threads
 
 if TYPE_CHECKING:
     from .gate import Gate
@@ -57,7 +58,7 @@ class Attempts:
         self._gate = gate
         self._caller: Caller = caller
         self._on_event = on_event
-        self._most = limits.max_concurrent_calls
+        self._most = min(limits.max_concurrent_calls, MAX_THREADS)
         self._places = anyio.Semaphore(limits.max_concurrent_calls, fast_acquire=True)
         self._statistics: Statistics = gate.registry.statistics
 
@@ -94,13 +95,17 @@ class Attempts:
     async def _attempt(self, call: CallUnderWay, timeout: float | None) -> str:
         """Make one attempt, in a place of its own, and note its outcome in the statistics."""
         tool, record, clock = call.tool, call.record, self._gate.clock
-        threads = None if tool.is_async else self._threads
+        threads, shared = (None, tool.places) if tool.is_async else (self._threads, self._gate.threads.places())
         if self._places.value:
             self._places.acquire_nowait()
         else:
-            waited = clock()
-            await self._places.acquire()
-            record.queued_seconds += clock() - waited
+            await self._wait_for(self._places, record)
+        if shared is not None:
+            try:
+                await self._wait_for(shared, record)
+            except BaseException:
+                self._places.release()
+                raise
         record.attempts += 1
         progressing = None if self._on_event is None else Progressing(self._on_event, record)
         if (before := listening.get()) is not progressing:
@@ -128,6 +133,8 @@ class Attempts:
                 progressing.over = True
             listening.set(before)  # `reset` would fail if the call is cancelled in another context
             self._places.release()
+            if shared is not None:
+                shared.release()
             self._gate.effects.note(tool)
         if text is not None:
             self._statistics.note(tool.name, clock() - started, "succeeded", confidence_in(text))
@@ -142,6 +149,11 @@ class Attempts:
             retryable=tool.repeatable,
             tool=tool.name,
         )
+
+    async def _wait_for(self, places: anyio.Semaphore, record: CallRecord) -> None:
+        waited = self._gate.clock()
+        await places.acquire()
+        record.queued_seconds += self._gate.clock() - waited
 
 
 async def _call_once(call: CallUnderWay, threads: Threads | None) -> str:

@@ -4,6 +4,9 @@ A thread cannot be killed: if its call is cancelled, the thread is left behind u
 effects whose call is cancelled before its thread has begun gets a thread all the same: the record of such a call does
 not depend on the speed of threads. A run that has left behind as many threads as it may run at once starts no further
 ones, so their number stays bounded.
+
+At most `MAX_THREADS` calls run in threads at a time, and the others wait. A sync tool that calls another, through the
+event loop, holds its thread meanwhile: what is called within a thread does not wait for a place.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import inspect
 import math
 import threading
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 import anyio
@@ -23,8 +27,12 @@ from callgate.tools import Tool
 
 __all__ = ["Threads"]
 
+MAX_THREADS = 40
+"""Calls that run in threads at the same time, over all runs of a runtime. The number is anyio's default."""
 MAX_LEFT_BEHIND = 1000
 """Threads of cancelled calls of one tool, over all runs, before every run is refused the tool."""
+
+_in_thread: ContextVar[bool] = ContextVar("_in_thread", default=False)
 
 
 class Threads:
@@ -49,12 +57,17 @@ class Threads:
         self._most = most
         self._ended_late: Callable[[Tool], None] | None = ended_late if gate is None else gate._ended_late
         self._by_tool: dict[str, int] = {}
+        self._places = anyio.Semaphore(MAX_THREADS, fast_acquire=True)
         self._lock: threading.Lock = threading.Lock() if gate is None else gate._lock
 
     def have_room(self, tool: Tool) -> bool:
         """Whether one more thread of this tool may be started."""
         shared = self if self._gate is None else self._gate
         return self.left_behind < self._most and shared._by_tool.get(tool.name, 0) < MAX_LEFT_BEHIND
+
+    def places(self) -> anyio.Semaphore | None:
+        """What a call takes a place of before it runs in a thread; None within a thread."""
+        return None if _in_thread.get() else self._places
 
     async def run(self, tool: Tool, arguments: dict[str, Any]) -> Any:
         """Call a sync function in a thread, with the caller's context variables."""
@@ -67,7 +80,7 @@ class Threads:
                 tool=tool.name,
             )
         job = _Job(tool, arguments, self)
-        # the gate limits concurrent calls; anyio's default of 40 threads would be a hidden limit
+        # places are counted before the attempt begins; anyio's own limit would count in its timeout
         unlimited = anyio.CapacityLimiter(math.inf)
         try:
             await anyio.to_thread.run_sync(job.run, abandon_on_cancel=True, limiter=unlimited)
@@ -129,6 +142,7 @@ class _Job:
         self.error: BaseException | None = None
 
     def run(self) -> None:
+        _in_thread.set(True)  # in the copy of the caller's context that this thread has
         if self.threads._begin(self):
             self.work()
 

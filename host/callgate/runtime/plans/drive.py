@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PlanDrive"]
 
-_WORKERS_PER_PLACE = 16
+_WORKERS_PER_PLACE = 4
 _MANY = 500
 """Steps; the engine takes the steps of a larger plan in turns."""
 
