@@ -226,7 +226,7 @@ class Supervisor:
             rules.allow(["/dev/null", "/tmp"] if own_files else ["/dev/null"], write=True)
         common = {
             "tier": 2, "base_bytes": prepared.base_bytes, "landlock_abi": version, "rules": rules,
-            "own_files": own_files, "own_cgroup": True, "session": prepared.session,
+            "own_files": own_files, "own_cgroup": True, "session": prepared.session, "calls": prepared.calls,
         }  # fmt: skip
         self._guest: _Guest | None = None
         self._forker, asked = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -52,12 +52,14 @@ class Prepared(NamedTuple):
         base_bytes: its address space; a guest's own comes on top.
         sharing: how far its children share its memory, for `callgate doctor`.
         session: serves the programs of each guest.
+        calls: what a guest may ask of the kernel.
         left: objects that have to live as long as it: see `sharing`.
     """
 
     base_bytes: int
     sharing: str
     session: Session
+    calls: seccomp.Filter
     left: list[object]
 
 
@@ -97,7 +99,7 @@ def prepare(preimport: Sequence[str], packages: str | None, proc: int, *, own_fi
         rehearse(SYNC, ASYNC)
     session = Session()
     session.install()
-    seccomp.program(os.getpid(), own_files=own_files, own_disks=own_disks)
+    calls = seccomp.Filter(own_files=own_files, own_disks=own_disks)
     sys.stdin = open(0)  # noqa: SIM115 (/dev/null here and, once it has moved its wire, in a child)
     gc.collect()
     shared, fillers = sharing.share()
@@ -105,19 +107,19 @@ def prepare(preimport: Sequence[str], packages: str | None, proc: int, *, own_fi
     gc.freeze()
     base_bytes = address_space(proc)
     os.close(proc)
-    return Prepared(base_bytes, shared, session, left)
+    return Prepared(base_bytes, shared, session, calls, left)
 
 
 def serve_confined(
     fds: list[int], allowance: Any, *, tier: int, parent: int, base_bytes: int, landlock_abi: int,
-    rules: landlock.Ruleset | None, own_files: bool, own_cgroup: bool, session: Session,
+    rules: landlock.Ruleset | None, own_files: bool, own_cgroup: bool, session: Session, calls: seccomp.Filter,
 ) -> None:  # fmt: skip
     """In a fresh child: be confined (see `jail.confine`), serve programs, and exit. Never returns."""
     status = 1
     try:
         confine(
             tier=tier, parent=parent, descriptors=fds, allowance=allowance, base_bytes=base_bytes,
-            landlock_abi=landlock_abi, rules=rules, own_files=own_files, own_cgroup=own_cgroup,
+            landlock_abi=landlock_abi, rules=rules, calls=calls, own_files=own_files, own_cgroup=own_cgroup,
         )  # fmt: skip
         numpy = sys.modules.get("numpy")
         if numpy is not None:

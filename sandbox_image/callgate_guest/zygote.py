@@ -110,7 +110,7 @@ def main(control: socket.socket, tier: int, settings: dict[str, Any], proc: int)
     rules = _rules_in_place(version, settings["packages"]) if tier == 2 else None
     common = {
         "tier": tier, "parent": os.getpid(), "base_bytes": prepared.base_bytes, "landlock_abi": version, "rules": rules,
-        "own_files": tier == 1, "own_cgroup": False, "session": prepared.session,
+        "own_files": tier == 1, "own_cgroup": False, "session": prepared.session, "calls": prepared.calls,
     }  # fmt: skip
     _send(control, {"ready": tier, "landlock": version, "sharing": prepared.sharing})
     _serve(control, common)

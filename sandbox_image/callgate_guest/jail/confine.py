@@ -11,11 +11,12 @@ from __future__ import annotations
 import contextlib
 import os
 
-from . import landlock, seccomp
+from . import landlock
 from .capabilities import NOBODY, become, die_with_parent, drop_all, drop_bounding_set
 from .namespaces import MOUNT, USER, unshare
 from .rlimits import PROCESSES_OF_A_USER, Allowance, apply
 from .root import mount_scratch
+from .seccomp import Filter
 
 
 class Step(Exception):
@@ -41,6 +42,7 @@ def confine(
     base_bytes: int,
     landlock_abi: int,
     rules: landlock.Ruleset | None,
+    calls: Filter,
     own_files: bool,
     own_cgroup: bool,
 ) -> None:
@@ -54,6 +56,7 @@ def confine(
         landlock_abi: the kernel's; 0 where it has no Landlock, which only a guest with files of its own may do without.
         rules: what may be opened, where that is the same for all children; ``None`` makes a ruleset of this child's
         own.
+        calls: what may be asked of the kernel.
         own_files: whether it can reach nothing but mounts that are for it alone (tier 1, a container of its own): then
         it has a /tmp, and may change modes and times.
         own_cgroup: whether a cgroup counts its processes.
@@ -95,7 +98,7 @@ def confine(
         if landlock_abi or not own_files:
             _restrict(rules, landlock_abi)
         step = 8
-        seccomp.install(seccomp.program(os.getpid(), own_files=own_files, own_disks=tier == 1))
+        calls.install(os.getpid())
     except (OSError, ValueError) as error:
         raise Step(step) from error
 

@@ -10,7 +10,6 @@ left by which it could name another process, open a socket, execute a file or mo
 from __future__ import annotations
 
 import ctypes
-import functools
 import platform
 import struct
 from typing import Final
@@ -36,20 +35,34 @@ _ARCH: Final = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _X32: Final = 0x40000000
 
 
-def program(pid: int, *, own_files: bool, own_disks: bool) -> bytes:
-    """The filter for process `pid`, as an array of ``struct sock_filter``.
+class _Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
+
+
+class Filter:
+    """The filter but for the process id: made in the zygote, so that a child only fills that in.
 
     Args:
-        pid: the process id, as the process itself sees it.
-        own_files: whether all files that it can reach are its own, so that modes and times may be changed.
+        own_files: whether all files that the process can reach are its own, so that modes and times may be changed.
         own_disks: whether what these lie on is its own as well, so that it may ask how full that is.
     """
-    return _template(own_files, own_disks).replace(_pack([equals(ANY_PID)]), _pack([equals(pid)]))
+
+    def __init__(self, *, own_files: bool, own_disks: bool) -> None:
+        code = _code(own_files, own_disks)
+        packed = b"".join(struct.pack("=HBBI", *instruction) for instruction in code)
+        self._code = ctypes.create_string_buffer(packed, len(packed))
+        self._pids = [8 * place + 4 for place, instruction in enumerate(code) if instruction == equals(ANY_PID)]
+        self._program = ctypes.byref(_Program(len(code), ctypes.addressof(self._code)))
+
+    def install(self, pid: int) -> None:
+        """Put the filter in place, for good, in process `pid`, which is this one as it sees itself. Raises `OSError`."""
+        for place in self._pids:
+            struct.pack_into("=I", self._code, place, pid)
+        libc("prctl", 38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
+        syscall("seccomp", 1, 0, self._program)  # SECCOMP_SET_MODE_FILTER
 
 
-@functools.cache
-def _template(own_files: bool, own_disks: bool) -> bytes:
-    """The filter with `ANY_PID` in it. Made in the zygote, so that a child only fills its process id in."""
+def _code(own_files: bool, own_disks: bool) -> list[Instruction]:
     code: list[Instruction] = [
         (LOAD, 0, 0, 4),
         (EQUAL, 1, 0, _ARCH[platform.machine()]),
@@ -62,7 +75,7 @@ def _template(own_files: bool, own_disks: bool) -> bytes:
     answers = {number(name): [ALLOW] for name in allowed}
     answers |= {number(name): checks for name, checks in checked(ANY_PID).items()}
     answers |= {number("open"): opening(1, own_files=own_files), number("openat"): opening(2, own_files=own_files)}
-    return _pack([*code, *_search(_ranges({call: each for call, each in answers.items() if call is not None}))])
+    return [*code, *_search(_ranges({call: each for call, each in answers.items() if call is not None}))]
 
 
 def _ranges(answers: dict[int, list[Instruction]]) -> list[tuple[int, list[Instruction]]]:
@@ -87,19 +100,3 @@ def _search(ranges: list[tuple[int, list[Instruction]]]) -> list[Instruction]:
     if len(below) < 256:  # as far as a conditional jump reaches
         return [(AT_LEAST, len(below), 0, first), *below, *above]
     return [(AT_LEAST, 0, 1, first), (JUMP, 0, 0, len(below)), *below, *above]
-
-
-def _pack(code: list[Instruction]) -> bytes:
-    return b"".join(struct.pack("=HBBI", *instruction) for instruction in code)
-
-
-class _Program(ctypes.Structure):
-    _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
-
-
-def install(code: bytes) -> None:
-    """Put the filter in place, for good. Sets no_new_privs first. Raises `OSError`."""
-    libc("prctl", 38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
-    buffer = ctypes.create_string_buffer(code, len(code))
-    filter_ = _Program(len(code) // 8, ctypes.addressof(buffer))
-    syscall("seccomp", 1, 0, ctypes.byref(filter_))  # SECCOMP_SET_MODE_FILTER

@@ -65,6 +65,8 @@ _NUMBERS: Final = {**_JAIL, **ALLOWED, **ALLOWED_ON_OWN_FILES, **ALLOWED_ON_OWN_
 _libc = ctypes.CDLL(None, use_errno=True)
 _syscall = _libc.syscall
 _syscall.restype = ctypes.c_long
+for _name in ("mount", "prctl", "unshare"):
+    getattr(_libc, _name)  # looked up here, or each child would do it
 
 prctl = _libc["prctl"]
 """prctl(2) as it is, for many calls in a row: returns -1 on error."""
