@@ -9,7 +9,6 @@ from __future__ import annotations
 import gc
 import importlib
 import os
-import resource
 import select
 import signal
 import sys
@@ -20,7 +19,7 @@ from . import sharing
 from .explain import confined, explain_missing_network
 from .jail import landlock, seccomp, syscalls
 from .jail.confine import FIRST_STATUS, Step, confine
-from .jail.rlimits import address_space
+from .jail.rlimits import address_space, apply_to_all
 from .session import ASYNC, SYNC, Session, rehearse, take_the_wire
 from .wire import OUT_OF_MEMORY
 
@@ -90,7 +89,7 @@ def prepare(preimport: Sequence[str], packages: str | None, proc: int, *, own_fi
             raise Unwanted(f"preimport: {error}") from error
     confined(packages)
     explain_missing_network()
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    apply_to_all()
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     for _ in range(_REHEARSALS):
         rehearse(SYNC, ASYNC)

@@ -31,6 +31,7 @@ class Step(Exception):
 STEPS = ("descriptors", "mount namespace", "scratch tmpfs", "user namespace", "unprivileged user", "rlimits",
          "capabilities", "landlock", "seccomp")  # fmt: skip
 FIRST_STATUS = 100
+_NO_PRIORITY = os.sched_param(0)
 
 
 def confine(
@@ -86,7 +87,7 @@ def confine(
         os.chdir("/tmp" if own_files else "/")
         os.umask(0o077)
         with contextlib.suppress(OSError):  # gVisor has no such policy
-            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))  # its wake-ups do not preempt the host
+            os.sched_setscheduler(0, os.SCHED_BATCH, _NO_PRIORITY)  # its wake-ups do not preempt the host
         step = 5
         processes = allowance["max_processes"] if tier == 1 else PROCESSES_OF_A_USER
         apply(allowance, base_bytes=base_bytes, processes=None if own_cgroup else processes)

@@ -30,8 +30,17 @@ def address_space(proc: int) -> int:
         os.close(fd)
 
 
+def apply_to_all() -> None:
+    """Set the limits that are the same for all guests, soft and hard: they inherit them from the zygote."""
+    for which, value in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_MEMLOCK, 0), (resource.RLIMIT_STACK, 8 << 20)):
+        _lower(which, value, value)
+    for which, value in ((resource.RLIMIT_MSGQUEUE, 0), (resource.RLIMIT_SIGPENDING, 256)):
+        with contextlib.suppress(ValueError):  # "may not": gVisor has neither limit, nor what they limit
+            _lower(which, value, value)
+
+
 def apply(allowance: Allowance, *, base_bytes: int, processes: int | None) -> None:
-    """Set every limit, soft and hard, for good.
+    """Set a guest's own limits, soft and hard, for good.
 
     Args:
         allowance: what the host grants.
@@ -43,17 +52,11 @@ def apply(allowance: Allowance, *, base_bytes: int, processes: int | None) -> No
         resource.RLIMIT_AS: base_bytes + allowance["memory_bytes"],
         resource.RLIMIT_FSIZE: allowance["max_file_bytes"],
         resource.RLIMIT_NOFILE: 256,
-        resource.RLIMIT_CORE: 0,
-        resource.RLIMIT_MEMLOCK: 0,
-        resource.RLIMIT_STACK: 8 << 20,
     }
     if processes is not None:
         wanted[resource.RLIMIT_NPROC] = processes
     for which, value in wanted.items():
         _lower(which, value, value)
-    for which, value in ((resource.RLIMIT_MSGQUEUE, 0), (resource.RLIMIT_SIGPENDING, 256)):
-        with contextlib.suppress(ValueError):  # "may not": gVisor has neither limit, nor what they limit
-            _lower(which, value, value)
     # at the first the kernel sends SIGXCPU, which says what happened; a program that ignores it dies at the second
     _lower(resource.RLIMIT_CPU, cpu, cpu + 1)
 
