@@ -55,7 +55,7 @@ class Filter:
         self._program = ctypes.byref(_Program(len(code), ctypes.addressof(self._code)))
 
     def install(self, pid: int) -> None:
-        """Put the filter in place, for good, in process `pid`, which is this one as it sees itself. Raises `OSError`."""
+        """Put the filter in place, for good. `pid` is this process's own, as it sees it. Raises `OSError`."""
         for place in self._pids:
             struct.pack_into("=I", self._code, place, pid)
         libc("prctl", 38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
