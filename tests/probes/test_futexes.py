@@ -31,9 +31,10 @@ def wait(operation=0, timeout=10):
 held = []
 def in_a_thread(action):
     told = []
-    thread = threading.Thread(target=lambda: told.append(attempt(action)))
-    thread.start()
-    thread.join()
+    # since Python 3.13 `join` waits for the word that `set_tid_address` takes from the thread
+    threading.Thread(target=lambda: told.append(attempt(action)), daemon=True).start()
+    while not told:
+        time.sleep(0.001)
     return told[0]
 def set_tid_address():
     syscall(SET_TID, ctypes.c_void_p(word))
