@@ -39,7 +39,7 @@ class Template(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: see `CompiledStep`
 class Literal:
     value: Any
 
@@ -55,7 +55,7 @@ class Broken:
         raise Unresolvable("this value has a fault")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: see `CompiledStep`
 class At:
     """A reference to a result or an item, or to a place in one."""
 
@@ -134,7 +134,7 @@ class Text:
         return "".join(made)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: see `CompiledStep`
 class Object:
     keys: tuple[str, ...]
     members: tuple[Template, ...]
@@ -143,7 +143,7 @@ class Object:
         return {key: member.resolve(inputs) for key, member in zip(self.keys, self.members, strict=True)}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: see `CompiledStep`
 class Array:
     items: tuple[Template, ...]
 
