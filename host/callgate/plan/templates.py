@@ -121,9 +121,9 @@ class Scope:
         """Write a place in the step, without the place of the step itself."""
         return place_text(place, self.spot.place)[len(self.spot.place) :]
 
-    def refer(self, source: int, path: Path, text: str, default: str) -> Reference:
+    def refer(self, source: int, path: Path, text: str, default: str) -> At:
         """Add a reference."""
-        made = Reference(source, path, text[:_SHOWN], self.place, (self.missing or default) == "null")
+        made = At(source, path, text[:_SHOWN], self.place, (self.missing or default) == "null")
         self.references.append(made)
         return made
 
@@ -235,7 +235,7 @@ def _whole_reference(written: str, text: str, scope: Scope, default: str) -> At:
             f"to insert a value into text write ${{{name}}}; to reach a key with a space or sign in it, "
             f'{name}["the key"]; to compute, {{"$expr": "…"}}',
         )  # fmt: skip
-    return At(scope.refer(source, path, written, default))
+    return scope.refer(source, path, written, default)
 
 
 def _text(text: str, scope: Scope) -> Template:
@@ -303,7 +303,7 @@ def _inserted(text: str, start: int, scope: Scope) -> tuple[At, int]:
     except PathFault as fault:
         hint = f"{fault.hint}; for the text itself write $${{"
         raise PathFault(f"{shown!r} in text: {fault.message}", hint, fault.code) from None
-    return At(scope.refer(source, path, f"${{{written}}}", "error")), after + 1
+    return scope.refer(source, path, f"${{{written}}}", "error"), after + 1
 
 
 def _end_of_path(text: str, start: int) -> int:
