@@ -114,6 +114,11 @@ def waves(needs: Sequence[Sequence[int]]) -> list[int]:
     Returns:
         Steps in a cycle, and those that wait for one, get -1.
     """
+    if all(need < step for step, each in enumerate(needs) for need in each):  # the common order, without a cycle
+        found: list[int] = []
+        for each in needs:
+            found.append(max([found[need] for need in each]) + 1 if each else 0)
+        return found
     waves, wave = [-1] * len(needs), 0
     sorter = TopologicalSorter(dict(enumerate(needs)))
     with suppress(CycleError):  # steps that no cycle blocks are sorted all the same

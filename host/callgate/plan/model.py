@@ -20,7 +20,7 @@ from .decode import decode_arguments, decode_plan
 from .faults import Faults, Spot
 from .sizes import SMALL_BYTES
 
-__all__ = ["Fallback", "Plan", "Step", "StepRetry", "plan_json", "read_model", "read_step"]
+__all__ = ["PLAIN_FIELDS", "Fallback", "Plan", "Step", "StepRetry", "plan_json", "read_model", "read_step"]
 
 Made = TypeVar("Made", bound=BaseModel)
 Ids = Annotated[tuple[str, ...], FailFast()]
@@ -153,8 +153,9 @@ _MAX_MILLISECONDS = 3_600_000
 _MOST_FIELDS = 50
 _FIELDS_HINT = "put what the tool takes into 'arguments'"
 _STEP_FIELDS = tuple(Step.model_fields)
-_PLAIN_FIELDS = frozenset({"id", "tool", "arguments"})
-_SHARED_FIELDS = {*_PLAIN_FIELDS, "when", "for_each"}
+PLAIN_FIELDS = frozenset({"id", "tool", "arguments"})
+"""Fields that every step has."""
+_SHARED_FIELDS = {*PLAIN_FIELDS, "when", "for_each"}
 _WANTED = _by_each(
     {
         "an array": ("tuple_type",),
@@ -255,7 +256,7 @@ def read_step(raw: Any, index: int, faults: Faults) -> tuple[str, Step | None]:
         fields["id"] = name
     if "arguments" in fields and not isinstance(fields["arguments"], dict):
         fields["arguments"] = decode_arguments(fields["arguments"], name, f"{at}.arguments", faults) or {}
-    if not fields.keys() <= _PLAIN_FIELDS:
+    if not fields.keys() <= PLAIN_FIELDS:
         _settle(fields, spot)
     return name, _validated(_validate_step, fields, _STEP_FIELDS, spot)
 
@@ -330,6 +331,8 @@ def _bare(name: Any, spot: Spot, below: str) -> Any:
 
 def _renamed(raw: dict[str, Any], names: Mapping[str, str], spot: Spot) -> dict[str, Any]:
     """Return the fields under their own names, without those that are null."""
+    if names.keys().isdisjoint(raw) and None not in raw.values():
+        return dict(raw)
     fields: dict[str, Any] = {}
     written: dict[str, str] = {}
     for key, value in raw.items():
@@ -375,7 +378,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
 
 def _step_json(step: Step) -> dict[str, Any]:
     written: dict[str, Any] = {"id": step.id, "tool": step.tool, "arguments": step.arguments}
-    if step.model_fields_set <= _PLAIN_FIELDS:
+    if step.model_fields_set <= PLAIN_FIELDS:
         return written
     written |= step.model_dump(mode="json", exclude_defaults=True, exclude=_SHARED_FIELDS)
     for name in ("when", "for_each"):

@@ -15,7 +15,7 @@ from callgate.tools.faults import described
 from callgate.tools.turns import at_once
 
 from .faults import MAX_WARNINGS, Faults, Spot
-from .model import Step
+from .model import PLAIN_FIELDS, Step
 from .references import INDEX, ITEM, Names, Reference
 from .schemas import impossible
 from .sizes import json_size
@@ -106,6 +106,7 @@ class StepCompiler:
         self.faults = faults
         self._steps: list[Step | None] = []
         self._expressions = Expressions(limits.memory_bytes)
+        self._only_text: dict[str, dict[Place, bool]] = {}
 
     def know(self, name: str, step: Step | None) -> bool:
         """Add the next step of the plan by its id. Returns whether the id is free and not reserved."""
@@ -113,7 +114,7 @@ class StepCompiler:
         self.edges.append(())
         self._steps.append(step)
         self.names.note(name)
-        if _POSITION.fullmatch(name) and name != f"steps[{index}]":
+        if name.startswith("steps[") and _POSITION.fullmatch(name) and name != f"steps[{index}]":
             means = "the step at that position"
         if means is not None:
             self.spot(index).fault(f"{name!r} means {means}", "rename the step", ".id", code="reserved-id")
@@ -137,7 +138,8 @@ class StepCompiler:
         spot = self.spot(index)
         tool = self._tool(spot, step.tool, ".tool")
         schema = tool.input_schema if tool is not None and self._offering.writes_text else None
-        scope = Scope(spot, self.names, self._missing, schema, self._expressions)
+        only_text = self._only_text.setdefault(step.tool, {})
+        scope = Scope(spot, self.names, self._missing, schema, only_text, self._expressions)
         size = json_size(step.arguments, _LARGE)
         when = None if step.when is None else compile_template(step.when, scope, ("when",))
         each = None if step.for_each is None else compile_template(step.for_each, scope, ("for_each",))
@@ -145,22 +147,25 @@ class StepCompiler:
         template = compile_template(step.arguments, scope, ("arguments",))
         self.names.item = False
         fallback = None if step.fallback is None else self._tool(spot, step.fallback.tool, ".fallback.tool")
-        self._check_conditions(spot, step, when, each)
+        has_options = not step.model_fields_set <= PLAIN_FIELDS
+        if has_options:
+            self._check_conditions(spot, step, when, each)
         if tool is not None:
             self._check_arguments(spot, tool, template, size)
-            self._check_options(spot, step, tool, fallback)
+            if has_options:
+                self._check_options(spot, step, tool, fallback)
             if fallback is not None and fallback is not tool:
                 self._check_arguments(spot, fallback, template, size, instead=True)
         self._check_paths(spot, scope.references)
         self._check_texts(spot, scope.bare)
-        needs = dict.fromkeys(
-            reference.source for reference in scope.references if reference.source not in (ITEM, INDEX)
-        )
-        needs.update(dict.fromkeys(self._named(spot, step.depends_on, "depends_on")))
-        later = dict.fromkeys(self._named(spot, step.after, "after"))
-        if step.execution_mode == "sequential" and index:
-            later[index - 1] = None
-        after = tuple(earlier for earlier in later if earlier not in needs)
+        needs = {reference.source: None for reference in scope.references if reference.source not in (ITEM, INDEX)}
+        after: tuple[int, ...] = ()
+        if has_options:
+            needs.update(dict.fromkeys(self._named(spot, step.depends_on, "depends_on")))
+            later = dict.fromkeys(self._named(spot, step.after, "after"))
+            if step.execution_mode == "sequential" and index:
+                later[index - 1] = None
+            after = tuple(earlier for earlier in later if earlier not in needs)
         self.edges[index] = (*needs, *after)
         if tool is None or self.faults.errors > before:
             return None

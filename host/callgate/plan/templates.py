@@ -108,6 +108,8 @@ class Scope:
     """The plan's rule for paths that lead nowhere: "null", "error", or None for the rule of the dialect."""
     input_schema: Mapping[str, Any] | None = None
     """Of the tool, where references to anything else are written as JSON for arguments that take only text."""
+    only_text: dict[Place, bool] = field(default_factory=dict)
+    """Whether such an argument takes only text, as far as it was asked, by place; steps of one tool share it."""
     expressions: Expressions = field(default_factory=lambda: Expressions())
     references: list[Reference] = field(default_factory=list)
     bare: list[tuple[str, Place]] = field(default_factory=list)
@@ -119,9 +121,9 @@ class Scope:
         """Write a place in the step, without the place of the step itself."""
         return place_text(place, self.spot.place)[len(self.spot.place) :]
 
-    def refer(self, source: int, path: Path, text: str, default: str) -> Reference:
+    def refer(self, source: int, path: Path, text: str, default: str) -> At:
         """Add a reference."""
-        made = Reference(source, path, text[:_SHOWN], self.place, (self.missing or default) == "null")
+        made = At(source, path, text[:_SHOWN], self.place, (self.missing or default) == "null")
         self.references.append(made)
         return made
 
@@ -233,7 +235,7 @@ def _whole_reference(written: str, text: str, scope: Scope, default: str) -> At:
             f"to insert a value into text write ${{{name}}}; to reach a key with a space or sign in it, "
             f'{name}["the key"]; to compute, {{"$expr": "…"}}',
         )  # fmt: skip
-    return At(scope.refer(source, path, written, default))
+    return scope.refer(source, path, written, default)
 
 
 def _text(text: str, scope: Scope) -> Template:
@@ -247,9 +249,12 @@ def _text(text: str, scope: Scope) -> Template:
     if text.startswith("$ref:") or (own is not None and scope.names.item):
         value = _whole_reference(text, text[5:] if own is None else text[1:], scope, "null")
         place, schema = scope.place[1:], scope.input_schema
-        if schema is not None and scope.place[0] == "arguments" and takes_only_text(schema, place):
-            return AsText(value, place_text(place))
-        return value
+        if schema is None or scope.place[0] != "arguments":
+            return value
+        only_text = scope.only_text.get(place)
+        if only_text is None:
+            only_text = scope.only_text[place] = takes_only_text(schema, place)
+        return AsText(value, place_text(place)) if only_text else value
     if own is not None and _end_of_path(text, own.end()) == len(text):
         if scope.place[0] in ("when", "for_each"):
             what = "and means something in 'arguments' alone"
@@ -298,7 +303,7 @@ def _inserted(text: str, start: int, scope: Scope) -> tuple[At, int]:
     except PathFault as fault:
         hint = f"{fault.hint}; for the text itself write $${{"
         raise PathFault(f"{shown!r} in text: {fault.message}", hint, fault.code) from None
-    return At(scope.refer(source, path, f"${{{written}}}", "error")), after + 1
+    return scope.refer(source, path, f"${{{written}}}", "error"), after + 1
 
 
 def _end_of_path(text: str, start: int) -> int:

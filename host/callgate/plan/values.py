@@ -39,7 +39,7 @@ class Template(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: see `CompiledStep`
 class Literal:
     value: Any
 
@@ -55,41 +55,39 @@ class Broken:
         raise Unresolvable("this value has a fault")
 
 
-@dataclass(frozen=True, slots=True)
-class At:
+class At(Reference):
     """A reference to a result or an item, or to a place in one."""
 
-    reference: Reference
+    __slots__ = ()
 
     def resolve(self, inputs: Inputs) -> Any:
-        reference = self.reference
-        source = reference.source
+        source, path, written, _, nullable = self
         if source >= 0:
             result = inputs.results[source]
             assert result is not None
             inputs.size += len(result.text)
-            value = result.inside if reference.path else result.value
+            value = result.inside if path else result.value
         elif source == ITEM:
             inputs.size += inputs.item_bytes
             value = inputs.item
         else:
             inputs.size += 8
             return inputs.index
-        if not reference.path:
+        if not path:
             return value
-        if len(reference.path) > _SHORT_PATH:
-            inputs.walk(len(reference.path) // 2)
+        if len(path) > _SHORT_PATH:
+            inputs.walk(len(path) // 2)
         try:
-            return look_up(value, reference.path, count=inputs.map)
+            return look_up(value, path, count=inputs.map)
         except LeadsNowhere as nowhere:
             suggest = inputs.miss()
-            if not reference.nullable:
-                raise Unresolvable(f"{reference.text} leads nowhere: {_words(nowhere, reference, suggest)}") from None
+            if not nullable:
+                raise Unresolvable(f"{written} leads nowhere: {_words(nowhere, self, suggest)}") from None
         noted: list[LeadsNowhere] = []
-        value = look_up(value, reference.path, instead=noted, count=inputs.map)
+        value = look_up(value, path, instead=noted, count=inputs.map)
         times = f" ({len(noted)} times)" if len(noted) > 1 else ""
-        words = _words(noted[0], reference, suggest)
-        inputs.warn(f"{reference.text} leads nowhere, null was put there{times}: {words}")
+        words = _words(noted[0], self, suggest)
+        inputs.warn(f"{written} leads nowhere, null was put there{times}: {words}")
         return value
 
 
@@ -111,7 +109,7 @@ class AsText:
         inputs.make(json_size(value, inputs.max_bytes))
         text = compact_json(value)
         inputs.size += 6 * len(text)  # what JSON can make of a character
-        got, written = described(value).partition(" (")[0], self.value.reference.text
+        got, written = described(value).partition(" (")[0], self.value.text
         inputs.warn(f"{self.place!r} takes text: {written}, {got}, was written as JSON text")
         return text
 
@@ -134,7 +132,7 @@ class Text:
         return "".join(made)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: see `CompiledStep`
 class Object:
     keys: tuple[str, ...]
     members: tuple[Template, ...]
@@ -143,7 +141,7 @@ class Object:
         return {key: member.resolve(inputs) for key, member in zip(self.keys, self.members, strict=True)}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: see `CompiledStep`
 class Array:
     items: tuple[Template, ...]
 

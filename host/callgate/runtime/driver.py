@@ -20,7 +20,7 @@ import anyio.lowlevel
 
 from callgate.errors import CallgateError
 
-__all__ = ["TURN_SECONDS", "Driver", "FirstStep"]
+__all__ = ["TURN_SECONDS", "Driver", "FirstStep", "Worker"]
 
 TURN_SECONDS = 0.005
 """After this time the event loop gets a turn, since tools that never wait would block all other tasks."""
@@ -30,7 +30,9 @@ Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 
-class _Worker:
+class Worker:
+    """A task that does jobs, one after the other."""
+
     __slots__ = ("scope", "wake")
 
     def __init__(self) -> None:
@@ -62,8 +64,8 @@ class Driver(Generic[Key, Job]):
         self._others = 0
         """Number of delayed tasks, which the run does not wait for."""
         self._waiting: OrderedDict[Key, Job] = OrderedDict()
-        self._idle: list[_Worker] = []
-        self._at_work: dict[Key, tuple[_Worker, Job]] = {}
+        self._idle: list[Worker] = []
+        self._at_work: dict[Key, tuple[Worker, Job]] = {}
         self._coming = self._finished = False
         self._room = anyio.Event()
         self._done = anyio.Event()
@@ -178,7 +180,7 @@ class Driver(Generic[Key, Job]):
             assert self._tasks is not None
             self._coming = True
             self._count += 1
-            self._tasks.start_soon(self._live, _Worker())
+            self._tasks.start_soon(self._live, Worker())
 
     async def begun(self) -> None:
         """Return when every job that has a worker has begun."""
@@ -228,7 +230,7 @@ class Driver(Generic[Key, Job]):
             self._make_room()
         return job
 
-    async def _live(self, worker: _Worker) -> None:
+    async def _live(self, worker: Worker) -> None:
         try:
             with worker.scope:
                 while self._keeps_working(worker):  # a late cancellation must not hit the next job
@@ -243,10 +245,10 @@ class Driver(Generic[Key, Job]):
         if not self._finished:
             self._call_one()  # the worker was cancelled because of one job
 
-    def _keeps_working(self, worker: _Worker) -> bool:
+    def _keeps_working(self, worker: Worker) -> bool:
         return not (worker.scope.cancel_called or self._finished)
 
-    async def _work_off(self, worker: _Worker) -> None:
+    async def _work_off(self, worker: Worker) -> None:
         while self._keeps_working(worker):
             if self._waiting and self.wants_a_turn:
                 await self._give_a_turn()

@@ -37,6 +37,7 @@ _MARKS_BYTES = 4 * 1024 * 1024
 """Bytes that are searched at once, in a few milliseconds."""
 _BACKSLASHES = re.compile(rb"\\+")
 _WHITESPACE = re.compile(r"[ \t\n\r]*")
+_COMMA = re.compile(r"[ \t\n\r]*,[ \t\n\r]*")
 _STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
 _FLAT = rf'[^"\[\]{{}}]*(?:{_STRING}[^"\[\]{{}}]*)*'
 _ITEM = rf'[^"\[\]{{}},]*(?:(?:{_STRING}|\[{_FLAT}\]|\{{{_FLAT}\}})[^"\[\]{{}},]*)*,'
@@ -104,11 +105,14 @@ class _Long:
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
+        self._turn = 0
+        """Where the next turn of others begins; earlier by what steps cost."""
+        self._in_vain = 0
+        """Characters of items that were read in vain, since they do not end within a piece."""
 
     def value(self) -> Work[Any]:
         text = self._text
         stack: list[list[Any] | dict[str, Any]] = []
-        turn = 0
         self._skip()
         value, opened = self._begin()
         if opened:
@@ -116,12 +120,14 @@ class _Long:
         root = value
         more = False  # a comma came last
         while stack:
-            if self._at > turn:
-                turn = self._at + _TURN
+            if self._at > self._turn:
+                self._turn = self._at + _TURN
                 yield
-            turn -= _STEP
+            self._turn -= _STEP
             above = stack[-1]
             more = self._items(above) or more
+            if type(above) is list and self._in_vain <= self._at:
+                more = self._deep_items(above, _MAX_LEVELS - len(stack)) or more
             self._skip()
             close = "]" if type(above) is list else "}"
             if text.startswith(close, self._at) and not more:
@@ -209,6 +215,30 @@ class _Long:
             raise JSONDecodeError(error.msg, self._text, self._at + max(error.pos - 1, 0)) from None
         self._at = found.end()
         return True
+
+    def _deep_items(self, above: list[Any], levels: int) -> bool:
+        """Read the next items that are objects or arrays, each at once, while they end within one piece and a comma
+        follows. Returns whether there were any."""
+        self._skip()
+        text = self._text[self._at : self._at + _PIECE]
+        at = items = vain = 0
+        while text[at : at + 1] in ("{", "["):
+            try:
+                value, end = _long_decoder.raw_decode(text, at)
+            except (ValueError, RecursionError):  # it is longer, or wrong: the slower way will tell
+                vain = len(text) - at
+                break
+            comma = _COMMA.match(text, end)
+            if comma is None or (end - at > 2 * levels and depth(value, levels) > levels):
+                vain = end - at
+                break
+            above.append(value)
+            items += 1
+            at = comma.end()
+        self._at += at
+        self._in_vain += vain
+        self._turn -= vain + items * _STEP // 4
+        return items > 0
 
 
 def counting(text: bytes, enough: int) -> Work[int]:

@@ -118,7 +118,7 @@ class Attempts:
             if timeout is None:
                 text = await _call_once(call, threads)
             else:
-                with anyio.move_on_after(timeout) as scope:
+                with anyio.move_on_after(timeout) if call.deadline is None else call.deadline.after(timeout) as scope:
                     try:
                         text = await _call_once(call, threads)
                     except ToolError:

@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 from callgate.tools import Retry, Tool
 
+from .deadline import Deadline
+
 __all__ = ["CallRecord", "CallStatus", "CallUnderWay"]
 
 CallStatus = Literal[
@@ -87,3 +89,5 @@ class CallUnderWay:
     """A copy of large arguments for the approval."""
     key: str = ""
     """The cache key, if the result may be cached."""
+    deadline: Deadline | None = None
+    """The timeout of the task that makes the call, if it makes many."""

@@ -112,6 +112,10 @@ class RunGate:
         """
         return self._pass(CallUnderWay(name, arguments, timeout_seconds, retry, fallback))
 
+    def take(self, call: CallUnderWay) -> Coroutine[Any, Any, str]:
+        """Do the work of `call` for a call that says more."""
+        return self._pass(call)
+
     def begin_anew(self, answered: Answered, cancelled: int) -> None:
         """Answer calls of the program's second run from its first run: no call is made twice.
 
@@ -350,4 +354,5 @@ class RunGate:
         if len(self.records) < self._most_calls:
             record.fallback_call = len(self.records) + 1
         given = call.arguments if record.changed_arguments is None else record.changed_arguments
-        return CallUnderWay(name, given, call.timeout_seconds, tried=(*call.tried, call.name))
+        tried = (*call.tried, call.name)
+        return CallUnderWay(name, given, call.timeout_seconds, tried=tried, deadline=call.deadline)

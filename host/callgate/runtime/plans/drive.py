@@ -16,8 +16,9 @@ from callgate.plan.actions import Action, Begin, Call, Exceeded, Finished, GoOn,
 from callgate.plan.actions import Event as EngineEvent
 from callgate.plan.compile import CompiledPlan
 from callgate.plan.engine import Engine
-from callgate.runtime.driver import Driver
+from callgate.runtime.driver import Driver, Worker
 from callgate.runtime.gate.arguments import in_turns
+from callgate.runtime.gate.deadline import Deadline
 from callgate.runtime.gate.events import StepEnded, StepStarted, tell
 from callgate.runtime.gate.records import CallRecord
 from callgate.tools.turns import at_once
@@ -67,6 +68,7 @@ class PlanDrive(Driver[Any, Call]):
         """The item of a `for_each`, by the index of its record."""
         self._second: set[int] = set()
         """Indexes of records of calls that were made because the first result was not confident."""
+        self._deadlines: dict[Worker, Deadline] = {}
         self._interrupted: set[int] = set()
         self._over = False
         self._paused = False
@@ -133,6 +135,14 @@ class PlanDrive(Driver[Any, Call]):
         while self.wants_a_turn:
             await super()._give_a_turn()
 
+    async def _work_off(self, worker: Worker) -> None:
+        self._deadlines[worker] = deadline = Deadline()
+        try:
+            await super()._work_off(worker)
+        finally:
+            del self._deadlines[worker]
+            deadline.close()
+
     async def _serve(self, call: Call) -> None:
         if self.failure is not None:
             return
@@ -157,7 +167,7 @@ class PlanDrive(Driver[Any, Call]):
         if call.again:
             self._second.add(first)
         try:
-            outcome = await make_call(self._gate, call)
+            outcome = await make_call(self._gate, call, self._deadlines[self._at_work[call[:3]][0]])
         except LimitReached as reached:
             if len(records) == first:
                 calls.pop()

@@ -18,7 +18,9 @@ from callgate.plan.actions import Action, Arrived, Call, Exceeded, Failed, Retur
 from callgate.plan.engine import Engine
 from callgate.runtime.driver import Driver
 from callgate.runtime.gate import RunGate
+from callgate.runtime.gate.deadline import Deadline
 from callgate.runtime.gate.events import StepStarted, tell
+from callgate.runtime.gate.records import CallUnderWay
 from callgate.tools.encoding import NotJson, compact_json
 
 if TYPE_CHECKING:
@@ -27,13 +29,14 @@ if TYPE_CHECKING:
 __all__ = ["EarlyCall", "EarlyCalls", "make_call"]
 
 
-async def make_call(gate: RunGate, call: Call) -> Returned | Failed:
+async def make_call(gate: RunGate, call: Call, deadline: Deadline | None = None) -> Returned | Failed:
     """Make a call that an engine requests, and return its outcome. Raises `LimitReached`: see `RunGate.call`."""
+    under_way = CallUnderWay(
+        call.tool, call.arguments, call.timeout_seconds, call.retry, call.fallback, deadline=deadline
+    )
     first = len(gate.records)  # the gate records a call before it waits for anything
     try:
-        text = await gate.call(
-            call.tool, call.arguments, timeout_seconds=call.timeout_seconds, retry=call.retry, fallback=call.fallback
-        )
+        text = await gate.take(under_way)
     except ToolError as error:
         unknown = any(each.status == "unknown_outcome" for each in gate.chain(first))
         return Failed(*call[:3], error.message, type(error).__name__, unknown)
