@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import shlex
-from importlib import metadata
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 __all__ = ["how_to_clone", "how_to_install"]
@@ -27,11 +27,7 @@ def how_to_install(extra: str, *packages: str) -> str:
 
 def how_to_clone() -> str:
     """The shell commands that run the comparison from a clone, from the address that callgate was installed from."""
-    try:
-        noted = metadata.distribution("callgate").read_text("direct_url.json")
-    except metadata.PackageNotFoundError:
-        noted = None
-    origin = json.loads(noted) if noted else {}
+    origin = _origin() or {}
     cloned = origin.get("vcs_info", {}).get("vcs") == "git" or "dir_info" in origin
     address = shlex.quote(origin["url"]) if cloned else "REPOSITORY"
     return f"git clone {address} callgate && cd callgate && make bench"
@@ -39,20 +35,28 @@ def how_to_clone() -> str:
 
 def _callgate(extra: str) -> list[str]:
     """The arguments for pip that name callgate: its clone, the address it was installed from, or its name alone."""
-    try:
-        noted = metadata.distribution("callgate").read_text("direct_url.json")
-    except metadata.PackageNotFoundError:
-        noted = None  # imported from a folder that pip does not know
-        clone = Path(__file__).parents[2]
+    origin = _origin()
+    if origin is None:
+        origin, clone = {}, Path(__file__).parents[2]
         if (clone / "pyproject.toml").is_file():
             return ["-e", f"{_shown(clone)}[{extra}]"]
-    origin = json.loads(noted) if noted else {}
     url = str(origin.get("url", ""))
     if url.startswith("file:") and origin.get("dir_info", {}).get("editable"):
         return ["-e", f"{_shown(Path(unquote(urlsplit(url).path)))}[{extra}]"]
     if "vcs_info" in origin:
         url = f"{origin['vcs_info']['vcs']}+{url}@{origin['vcs_info']['commit_id']}"
     return [f"callgate[{extra}] @ {url}" if url else f"callgate[{extra}]"]
+
+
+def _origin() -> dict[str, Any] | None:
+    """Where pip took callgate from; empty if that is an index, None if pip does not know callgate."""
+    from importlib import metadata  # slow, and for error messages alone
+
+    try:
+        noted = metadata.distribution("callgate").read_text("direct_url.json")
+    except metadata.PackageNotFoundError:
+        return None
+    return json.loads(noted) if noted else {}
 
 
 def _shown(clone: Path) -> str:

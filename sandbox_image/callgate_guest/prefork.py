@@ -20,6 +20,7 @@ from .explain import confined, explain_missing_network
 from .jail import landlock, seccomp, syscalls
 from .jail.confine import FIRST_STATUS, Step, confine
 from .jail.rlimits import address_space, apply_to_all
+from .launching import ENVIRONMENT
 from .session import ASYNC, SYNC, Session, rehearse, take_the_wire
 from .wire import OUT_OF_MEMORY
 
@@ -31,13 +32,8 @@ PREIMPORTED = (
 )  # fmt: skip
 _PATIENCE_MILLISECONDS = 2
 """Time that a child waits for its program before it rehearses: under load, the program comes at once."""
+_BRIEF = "not arranged, since it forks few guests"
 _REHEARSALS = 20  # CPython 3.11 to 3.14 specialise a function within its first 20 calls
-ENVIRONMENT = {
-    "HOME": "/tmp", "LANG": "C.UTF-8", "LOGNAME": "sandbox", "USER": "sandbox", "PATH": "", "TMPDIR": "/tmp",
-    "TZ": "UTC",
-    # libraries that would start threads when imported, which a zygote must not have
-    "MKL_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
-}  # fmt: skip
 
 
 class Unwanted(Exception):
@@ -62,7 +58,9 @@ class Prepared(NamedTuple):
     left: list[object]
 
 
-def prepare(preimport: Sequence[str], packages: str | None, proc: int, *, own_files: bool, own_disks: bool) -> Prepared:
+def prepare(
+    preimport: Sequence[str], packages: str | None, proc: int, *, own_files: bool, own_disks: bool, brief: bool = False
+) -> Prepared:
     """Import, warm up and freeze, so that children share all of it.
 
     Args:
@@ -71,6 +69,7 @@ def prepare(preimport: Sequence[str], packages: str | None, proc: int, *, own_fi
         proc: an open directory, a procfs that shows this process; closed here.
         own_files: whether guests can reach nothing but files of their own.
         own_disks: whether these lie on nothing but mounts of their own.
+        brief: whether it forks few guests: then it rehearses once, and does not arrange its memory.
 
     Raises:
         Unwanted: a module of `preimport` cannot be imported.
@@ -91,22 +90,21 @@ def prepare(preimport: Sequence[str], packages: str | None, proc: int, *, own_fi
     explain_missing_network()
     apply_to_all()
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    for _ in range(_REHEARSALS):
-        rehearse(SYNC, ASYNC)
-    left = sharing.gather(lambda: rehearse(SYNC, ASYNC))
-    for _ in range(_REHEARSALS):
-        rehearse(SYNC, ASYNC)
+    left: list[object] = []
+    for moves in (False,) if brief else (True, False):
+        for _ in range(1 if brief else _REHEARSALS):
+            rehearse(SYNC, ASYNC)
+        if moves:
+            left += sharing.gather(lambda: rehearse(SYNC, ASYNC))
     session = Session()
     session.install()
     calls = seccomp.Filter(own_files=own_files, own_disks=own_disks)
     sys.stdin = open(0)  # noqa: SIM115 (/dev/null here and, once it has moved its wire, in a child)
-    gc.collect()
-    shared, fillers = sharing.share()
-    left += fillers
+    shared, fillers = (_BRIEF, list[object]()) if brief else sharing.share()
     gc.freeze()
     base_bytes = address_space(proc)
     os.close(proc)
-    return Prepared(base_bytes, shared, session, calls, left)
+    return Prepared(base_bytes, shared, session, calls, left + fillers)
 
 
 def serve_confined(

@@ -51,6 +51,7 @@ def share() -> tuple[str, list[object]]:
     Returns:
         What was reached, for `callgate doctor`; and objects that have to live as long as this process.
     """
+    gc.collect()
     fillers = fill_holes()
     count = ctypes.c_uint32.from_address
     if sys.version_info < (3, 12):

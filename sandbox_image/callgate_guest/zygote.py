@@ -1,15 +1,14 @@
 """The zygote: one pre-imported CPython that forks a confined child per run.
 
-`launch` is started by the host with an empty environment; it leaves the host's namespaces (tier 1), executes Python
-afresh inside the new root, and `main` serves there. In tier 2 it serves where it is. No threads and no event loop in
-here, ever.
+`launching` is what the host starts; it calls `inside` in the new root of tier 1, and `main` where it is in tier 2. No
+threads and no event loop in here, ever.
 
 The host speaks to it over a SOCK_SEQPACKET socket, one JSON object a packet:
 
 =====================================================  =========================================================
 host -> zygote                                         zygote -> host
 =====================================================  =========================================================
-the configuration (first packet, to `launch`)          ``{"ready": tier}`` or ``{"failed": reason}``
+the configuration (first packet, to `launching`)       ``{"ready": tier}`` or ``{"failed": reason}``
 ``{"spawn": n, "allowance": ...}`` and three fds       ``{"spawned": n}`` and a pidfd, or ``{"refused": n, ...}``
 ..                                                     ``{"exited": n, "status": ..., "cpu": ..., "peak": ...}``
 closing the socket: everything dies                    ..
@@ -29,59 +28,9 @@ from typing import Any
 
 from .jail import landlock, syscalls
 from .jail.capabilities import NOBODY, become, die_with_parent
-from .jail.namespaces import MOUNT, leave_host, unshare
-from .jail.root import EXECUTABLE, Files, enter
-from .prefork import ENVIRONMENT, Unwanted, ended, prepare, serve_confined
-
-PACKET = 1 << 16
-
-
-def launch(fd: int) -> None:
-    """Entry point of the process that the host starts. Never returns."""
-    control = socket.socket(fileno=fd)
-    die_with_parent(os.getppid())
-    os.umask(0o022)
-    try:
-        settings = json.loads(control.recv(PACKET))
-        if settings["tier"] == 1:
-            _launch_tier_1(control, settings)
-        else:
-            proc = os.open("/proc", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-            main(control, 2, settings, proc)
-    except BaseException as error:
-        _send(control, {"failed": f"{type(error).__name__}: {error}"})
-    os._exit(1)
-
-
-def _launch_tier_1(control: socket.socket, settings: dict[str, Any]) -> None:
-    files = Files.of_this_python(settings["packages"])
-    proc = os.open("/proc", os.O_PATH | os.O_DIRECTORY)
-    if os.geteuid() == 0:  # while it can still reach every file
-        unshare(MOUNT)
-        enter(files)
-        leave_host(proc)
-    else:
-        leave_host(proc)
-        enter(files)
-    parent = os.getpid()
-    child = os.fork()
-    if child == 0:
-        del parent  # seen from inside, the parent is pid 0
-        os.set_inheritable(proc, True)
-        os.set_inheritable(control.fileno(), True)
-        start = f"from callgate_guest.zygote import inside; inside({control.fileno()}, {proc})"
-        code = f"import sys; sys.path.append('/guest'); {start}"
-        inner = json.dumps({**settings, "packages": "/packages" if settings["packages"] else None})
-        arguments = [EXECUTABLE, "-I", "-S", "-B", "-X", "utf8", "-c", code, inner]
-        os.execve(
-            EXECUTABLE,
-            arguments,
-            {"LD_LIBRARY_PATH": "/lib", "LD_BIND_NOW": "1", "MALLOC_ARENA_MAX": "2", **ENVIRONMENT},
-        )
-    control.close()
-    os.close(proc)
-    os.waitpid(child, 0)
-    os._exit(0)
+from .jail.root import Files
+from .launching import PACKET, send
+from .prefork import Unwanted, ended, prepare, serve_confined
 
 
 def inside(fd: int, proc: int) -> None:
@@ -93,7 +42,7 @@ def inside(fd: int, proc: int) -> None:
         sys.argv[:] = [""]
         main(control, 1, settings, proc)
     except BaseException as error:
-        _send(control, {"failed": f"{type(error).__name__}: {error}"})
+        send(control, {"failed": f"{type(error).__name__}: {error}"})
     os._exit(1)
 
 
@@ -103,16 +52,19 @@ def main(control: socket.socket, tier: int, settings: dict[str, Any], proc: int)
     if syscalls.supported() and version == 0:
         raise RuntimeError("this kernel has no Landlock (5.13 or newer, with landlock among its security modules)")
     try:
-        prepared = prepare(settings["preimport"], settings["packages"], proc, own_files=tier == 1, own_disks=tier == 1)
+        prepared = prepare(
+            settings["preimport"], settings["packages"], proc, own_files=tier == 1, own_disks=tier == 1,
+            brief=settings["brief"],
+        )  # fmt: skip
     except Unwanted as error:
-        _send(control, {"failed": str(error), "wish": True})
+        send(control, {"failed": str(error), "wish": True})
         os._exit(1)
     rules = _rules_in_place(version, settings["packages"]) if tier == 2 else None
     common = {
         "tier": tier, "parent": os.getpid(), "base_bytes": prepared.base_bytes, "landlock_abi": version, "rules": rules,
         "own_files": tier == 1, "own_cgroup": False, "session": prepared.session, "calls": prepared.calls,
     }  # fmt: skip
-    _send(control, {"ready": tier, "landlock": version, "sharing": prepared.sharing})
+    send(control, {"ready": tier, "landlock": version, "sharing": prepared.sharing})
     _serve(control, common)
     os._exit(0)
 
@@ -171,7 +123,7 @@ def _serve(control: socket.socket, common: dict[str, Any]) -> None:
                 number, pid = children.pop(fd)
                 poll.unregister(fd)
                 os.close(fd)
-                _send(control, {"exited": number, **ended(pid)})
+                send(control, {"exited": number, **ended(pid)})
 
 
 def _spawn(
@@ -184,7 +136,7 @@ def _spawn(
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         pid = os.fork()
     except OSError as error:
-        _send(control, {"refused": number, "reason": error.strerror})
+        send(control, {"refused": number, "reason": error.strerror})
         for fd in fds:
             os.close(fd)
         return
@@ -197,15 +149,8 @@ def _spawn(
     except OSError as error:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-        _send(control, {"refused": number, "reason": f"pidfd_open: {error.strerror}"})
+        send(control, {"refused": number, "reason": f"pidfd_open: {error.strerror}"})
         return
     children[pidfd] = (number, pid)
     poll.register(pidfd, select.POLLIN)
-    _send(control, {"spawned": number}, pidfd)
-
-
-def _send(control: socket.socket, message: dict[str, Any], *fds: int) -> None:
-    try:
-        socket.send_fds(control, [json.dumps(message).encode()], fds)
-    except OSError:  # the host is gone
-        os._exit(0)
+    send(control, {"spawned": number}, pidfd)

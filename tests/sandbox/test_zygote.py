@@ -13,6 +13,7 @@ import pytest
 
 from callgate.errors import SandboxCrashed
 from callgate.sandbox.jail import JailBackend
+from callgate.sandbox.launching import ZygoteSettings, launched_ahead
 from sandbox.asking import ALLOWANCE, ask, descendants, gone, hear, open_files, request, until
 from sandbox.conftest import running
 
@@ -61,6 +62,30 @@ async def test_starting_may_be_cancelled(name: str) -> None:
     with anyio.move_on_after(0.05):
         async with running(name):
             await anyio.sleep_forever()
+    assert len(open_files()) <= files
+    await until(lambda: len(descendants()) <= processes)
+
+
+async def test_a_backend_takes_the_process_that_was_launched_ahead() -> None:
+    async with running("jail tier 1"):
+        pass
+    processes = len(descendants())
+    with launched_ahead(ZygoteSettings(tier=1)):
+        ahead = descendants()
+        async with running("jail tier 1") as backend:
+            assert isinstance(backend, JailBackend)
+            assert backend.zygote_pid in ahead
+            assert backend.sharing == "not arranged, since it forks few guests"
+            guest = await backend.open(ALLOWANCE)
+            assert (await ask(guest, "1")).value == 1
+            await guest.aclose()
+    await until(lambda: len(descendants()) <= processes)
+
+
+async def test_nothing_is_left_of_a_process_that_was_launched_ahead_and_not_taken() -> None:
+    files, processes = len(open_files()), len(descendants())
+    with launched_ahead(ZygoteSettings(tier=1)):
+        await until(lambda: len(descendants()) > processes)
     assert len(open_files()) <= files
     await until(lambda: len(descendants()) <= processes)
 
@@ -173,7 +198,7 @@ async def nothing_of_it_is_left() -> None:
         found = []
         for entry in Path("/proc").iterdir():
             try:
-                if entry.name.isdigit() and b"callgate_guest.zygote" in entry.joinpath("cmdline").read_bytes():
+                if entry.name.isdigit() and b"from callgate_guest." in entry.joinpath("cmdline").read_bytes():
                     parent = int(entry.joinpath("stat").read_text().rpartition(")")[2].split()[1])
                     found.append(f"{entry.name} {parent}")
             except OSError:

@@ -7,19 +7,11 @@ from typing import Any
 
 import click
 
-from callgate import Finding
-
 from .offer import Offer
 from .options import Source, inputs_from, shared
-from .words import Exit, data_only, emit, emit_json, log_to_stderr, say
+from .words import Exit, data_only, emit, emit_json, finding_line, log_to_stderr, say
 
-__all__ = ["command", "finding_line"]
-
-
-def finding_line(name: str, finding: Finding) -> str:
-    """A finding as compilers write theirs: ``file:line:column: severity code message``, then what to write instead."""
-    place = f"{name}:{finding.line}:{finding.column}"
-    return f"{place}: {finding.severity} {finding.code} {finding.message}; {finding.hint}"
+__all__ = ["command"]
 
 
 @click.command("check")

@@ -10,10 +10,9 @@ import click
 from callgate.program.graph.reasons import NotAGraph
 from callgate.runtime.fast_path.compilation import Compilation
 
-from .check import finding_line
 from .offer import Offer
 from .options import Source, inputs_from, limit_options, option, options, shared
-from .words import Exit, Stop, counted, data_only, emit, emit_json, explain, log_to_stderr, say
+from .words import Exit, Stop, counted, data_only, emit, emit_json, explain, finding_line, log_to_stderr, say
 
 __all__ = ["command"]
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
 import inspect
 import json
 import re
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +20,7 @@ import click
 from callgate.limits import Limits
 from callgate.sandbox.backend import Backend
 from callgate.sandbox.choose import SANDBOXES, make_backend
+from callgate.sandbox.launching import ZygoteSettings, launched_ahead
 
 from .words import Stop
 
@@ -28,6 +30,7 @@ __all__ = [
     "flag",
     "given_flags",
     "inputs_from",
+    "jail_ahead",
     "limit_options",
     "limits_from",
     "sandbox_from",
@@ -46,6 +49,18 @@ class Option:
     settings: dict[str, Any]
 
 
+class _Documented(click.Option):
+    """An option whose help is made when it is shown: reading it from the source would take a tenth of a short run."""
+
+    def __init__(self, *flags: Any, words: Callable[[], str], **settings: Any) -> None:
+        super().__init__(*flags, **settings)
+        self._words = words
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        self.help = self._words()
+        return super().get_help_record(ctx)
+
+
 def option(*flags: str, **settings: Any) -> Option:
     """An attribute of a class of options. Its name is the parameter's name; its docstring is the help.
 
@@ -60,10 +75,11 @@ def options(group: type, *names: str) -> Callable[[_Command], _Command]:
     """Add the options of a class, or those with these names, in this order."""
 
     def add(command: _Command) -> _Command:
-        docs = _docs(group)
         for name in reversed(names or [name for name, each in vars(group).items() if isinstance(each, Option)]):
             each: Option = vars(group)[name]
-            command = click.option(*(each.flags or (flag(name),)), name, help=docs[name], **each.settings)(command)
+            words = partial(_doc, group, name)
+            flags = each.flags or (flag(name),)
+            command = click.option(*flags, name, cls=_Documented, words=words, **each.settings)(command)
         return command
 
     return add
@@ -140,6 +156,10 @@ def _docs(group: type) -> dict[str, str]:
     return found
 
 
+def _doc(group: type, name: str) -> str:
+    return _docs(group)[name]
+
+
 # limits
 
 _UNITS = {"": 1, "B": 1}
@@ -167,15 +187,18 @@ def size_text(size: int) -> str:
 
 def limit_options(docs: Mapping[str, str] | None = None) -> Callable[[_Command], _Command]:
     """Add one flag for every field of `Limits`, or for the fields in `docs`, with the help texts there."""
-    texts = docs or {name: text.replace("``", "").split(". ")[0].rstrip(".") for name, text in _docs(Limits).items()}
+
+    def text(name: str, shown: str) -> str:
+        first = docs[name] if docs else _doc(Limits, name).replace("``", "").split(". ")[0].rstrip(".")
+        return f"{first}. Default {shown}."
 
     def add(command: _Command) -> _Command:
-        for field in reversed([each for each in dataclasses.fields(Limits) if each.name in texts]):
+        for field in reversed([each for each in dataclasses.fields(Limits) if docs is None or each.name in docs]):
             size = field.name.endswith("_bytes")
             kind: Any = _size if size else click.FLOAT if field.type == "float" else click.INT
             shown, metavar = (size_text(int(str(field.default))), "SIZE") if size else (f"{field.default:g}", "N")
-            text = f"{texts[field.name]}. Default {shown}."
-            command = click.option(flag(field.name), field.name, type=kind, metavar=metavar, help=text)(command)
+            settings = {"type": kind, "metavar": metavar, "words": partial(text, field.name, shown)}
+            command = click.option(flag(field.name), field.name, cls=_Documented, **settings)(command)
         return command
 
     return add
@@ -194,6 +217,16 @@ def sandbox_from(options: Mapping[str, Any]) -> Backend:
     """The backend that a command's options describe, not started. Raises `ConfigurationError`."""
     names = ("tier", "packages", "image", "docker_host", "docker_runtime")
     return make_backend(options["sandbox"], **{name: options[name] for name in names})
+
+
+@contextlib.contextmanager
+def jail_ahead(options: Mapping[str, Any]) -> Iterator[None]:
+    """Start the jail's process now, if the options want the jail; the backend of `sandbox_from` takes it."""
+    with contextlib.ExitStack() as stack:
+        if options["sandbox"] in ("auto", "jail") and options["path"] != "plan" and sys.platform == "linux":
+            settings = ZygoteSettings(tier=options["tier"] or 1, packages=options["packages"])
+            stack.enter_context(launched_ahead(settings))
+        yield
 
 
 # the command line itself

@@ -1,20 +1,14 @@
-"""``callgate run``: a program, in the sandbox or on the fast path, with its output live."""
+"""``callgate run``: reads the command line and the program, and starts the jail. `running` does the rest, and is
+imported while the jail starts."""
 
 from __future__ import annotations
 
-import json
-from typing import Any, TextIO
+from typing import Any
 
 import click
 
-from callgate import CallEnded, CodeResult, Event, Printed, event_loop
-
-from .check import finding_line
-from .offer import Offer
-from .options import Sandbox, Source, inputs_from, limit_options, option, options, shared
-from .screen import Approver, Line, Screen, call_line
-from .tips import headline, tip
-from .words import Exit, OutputLost, Stop, counted, data_only, emit_json, explain, log_to_stderr, say
+from .options import Sandbox, Source, inputs_from, jail_ahead, limit_options, option, options, shared
+from .words import Stop, log_to_stderr
 
 __all__ = ["command"]
 
@@ -50,76 +44,7 @@ def command(**options: Any) -> int:
     source = Source.read(options["file"], options["code"])
     inputs = inputs_from(options["input"])
     log_to_stderr(options["verbose"])
-    with data_only() as data:
-        return event_loop.run(_run, Offer(options), data, source, inputs, options)
+    with jail_ahead(options):
+        from .running import run_program
 
-
-async def _run(offer: Offer, data: TextIO, source: Source, inputs: dict[str, Any], options: dict[str, Any]) -> int:
-    path, verbose = options["path"], options["verbose"]
-    screen = Screen(None if options["json"] else data)
-    runtime = offer.runtime(
-        approve=Approver(screen, yes=options["yes"], person=source.person), pool_size=0,
-        **({"sandbox": None} if path == "plan" else {}),
-    )  # fmt: skip
-
-    def tell(event: Event) -> None:
-        if isinstance(event, Printed):
-            screen.add(event.text)
-        elif verbose and isinstance(event, CallEnded):
-            screen.add(Line("call", call_line(event.record), "dim"))
-
-    async with offer.opened(runtime, warnings=verbose):
-        allow = offer.allowed()
-        if verbose and path != "plan":
-            where = "sandbox, where it is needed" if path == "auto" else "sandbox"
-            say(f"{where}: {runtime.backend.description}", "dim")
-        result = await screen.during(
-            lambda: runtime.execute_code(
-                source.code, inputs=inputs, tools=allow, check=not options["no_check"], path=path, on_event=tell
-            )
-        )
-    if options["json"]:
-        emit_json(result.to_dict(), data)
-    elif result.ok:
-        _show_value(result, screen)
-    for finding in result.findings:
-        say(finding_line(source.name, finding), "yellow" if finding.severity == "warning" else "red")
-    for note in result.notes:
-        say(f"note: {note}", "yellow")
-    if verbose:
-        say(_usage_line(result), "dim")
-    if result.error is None:
-        return Exit.OK
-    if screen.in_line:
-        say("")
-    if result.error.traceback:
-        say(result.error.traceback.rstrip("\n"))
-    explain(headline(result), tip(result, runtime.limits))
-    if result.error.limit is not None:
-        return Exit.LIMIT
-    return Exit.NO_SANDBOX if result.error.kind == "SandboxCrashed" else Exit.FAILED
-
-
-def _show_value(result: CodeResult, screen: Screen) -> None:
-    text = result.value_repr
-    if text is None and result.value is None:
-        return
-    if text is None:
-        text = result.value if isinstance(result.value, str) else json.dumps(result.value, ensure_ascii=False)
-    try:
-        screen.write("\n" * screen.in_line + f"{text}\n")
-    except OSError as fault:
-        raise OutputLost(fault) from None
-
-
-def _usage_line(result: CodeResult) -> str:
-    used = result.usage
-    parts = [f"{used.wall_seconds * 1000:.1f} ms", counted(len(result.calls), "tool call")]
-    if result.speculative:
-        parts.append(f"{len(result.speculative)} more begun early and not reached")
-    parts.append(f"path: {result.path}")
-    if used.cpu_seconds is not None:
-        parts.append(f"cpu {used.cpu_seconds * 1000:.1f} ms")
-    if used.peak_memory_bytes is not None:
-        parts.append(f"peak memory {used.peak_memory_bytes / 2**20:.1f} MiB")
-    return f"used: {', '.join(parts)}"
+        return run_program(source, inputs, options)

@@ -20,14 +20,17 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 import anyio
 import anyio.to_thread
 
-from callgate import Allow, ApprovalRequest, CallgateError, CallRecord, Deny, StepResult
+from callgate import Allow, Deny
 from callgate.cut import cut, duration
+from callgate.errors import CallgateError
 
 from .words import OutputLost, one_line, page, say, tame
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.live import Live
+
+    from callgate import ApprovalRequest, CallRecord, StepResult
 
 __all__ = ["Approver", "Line", "Screen", "answer_to", "call_line", "call_text", "short", "step_line"]
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from callgate import CallRecord, CodeResult, Limits, PlanResult
+from typing import TYPE_CHECKING
 
 from .options import flag, size_text
+
+if TYPE_CHECKING:
+    from callgate import CallRecord, CodeResult, Limits, PlanResult
 
 __all__ = ["headline", "plan_headline", "plan_tip", "tip"]
 

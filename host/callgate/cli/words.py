@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from callgate import Finding
+
 from callgate.cut import cut_middle
 
 __all__ = [
@@ -29,6 +31,7 @@ __all__ = [
     "emit",
     "emit_json",
     "explain",
+    "finding_line",
     "log_to_stderr",
     "one_line",
     "page",
@@ -122,6 +125,12 @@ def explain(message: str, tip: str) -> None:
     say(f"ERROR {one_line(message)}", "bold red")
     if tip:
         say(f"TIP {one_line(tip)}", "cyan")
+
+
+def finding_line(name: str, finding: Finding) -> str:
+    """A finding as compilers write theirs: ``file:line:column: severity code message``, then what to write instead."""
+    place = f"{name}:{finding.line}:{finding.column}"
+    return f"{place}: {finding.severity} {finding.code} {finding.message}; {finding.hint}"
 
 
 def page(stream: TextIO) -> Console:

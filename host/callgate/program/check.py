@@ -12,6 +12,7 @@ check that is not certain reports nothing.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -49,6 +50,7 @@ def check_program(
     known_names: Collection[str] = (),
     names_known: bool = True,
     session: bool = False,
+    tree: ast.Module | Finding | None = None,
 ) -> list[Finding]:
     """Findings in a program, sorted by place. Executes nothing and never raises, whatever the source.
 
@@ -66,8 +68,10 @@ def check_program(
         known_names: variables that earlier programs of the session have bound; superfluous names do no harm.
         names_known: False if these variables cannot be known: then no name is reported as unknown.
         session: whether another program with the variables of this one may follow.
+        tree: what `parse_program` returned for it, if the caller has parsed it. Top-level `return`s of it are replaced.
     """
-    tree = parse_program(source, max_source_bytes=max_source_bytes)
+    if tree is None:
+        tree = parse_program(source, max_source_bytes=max_source_bytes)
     if isinstance(tree, Finding) and tree.code == "too-complex" and policy == "none" and has_many_tokens(source):
         message = f"{tree.message}: it was not looked at before it ran"
         return [replace(tree, message=message, severity="warning")]

@@ -31,7 +31,8 @@ ScopeKind = Literal["module", "def", "async", "lambda", "class", "annotation"]
 AnyImport = ast.Import | ast.ImportFrom
 
 FEW_NODES: Final = 400
-"""Up to this many nodes of `_HARMLESS` kinds, and with fewer than 20 blocks, a tree can certainly be compiled."""
+"""Up to this many nodes of `HARMLESS` kinds, and with fewer blocks than the next, a tree can certainly be compiled."""
+MOST_HARMLESS_BLOCKS: Final = 20
 MOST_CLAUSES: Final = 200
 """`for` clauses of one comprehension. CPython 3.11 crashes at some 30,000 (its compiler recurses without a guard)."""
 MOST_COMPILED: Final = 8 * 1024
@@ -158,7 +159,7 @@ class Survey:
 
     def should_compile(self, source: str) -> bool:
         """Whether only the compiler can say if the tree compiles, and compiling it is cheap."""
-        if self.kinds <= _HARMLESS and len(self.parents) <= FEW_NODES and self.blocks < 20:
+        if self.kinds <= HARMLESS and len(self.parents) <= FEW_NODES and self.blocks < MOST_HARMLESS_BLOCKS:
             return False
         if len(source) > MOST_COMPILED or self.captures > MOST_CAPTURES:
             return False
@@ -226,7 +227,7 @@ _NOT_CHILDREN: Final = frozenset({
     "annotation", "arg", "attr", "conversion", "ctx", "id", "is_async", "kwd_attrs", "name", "op", "ops", "rest",
     "simple", "type_comment", "type_ignores",
 })  # fmt: skip
-_HARMLESS: Final = frozenset({
+HARMLESS: Final = frozenset({
     ast.Assign, ast.Attribute, ast.AugAssign, ast.Await, ast.BinOp, ast.BoolOp, ast.Call, ast.Compare, ast.Dict,
     ast.DictComp, ast.Expr, ast.For, ast.FormattedValue, ast.GeneratorExp, ast.If, ast.IfExp, ast.Import, ast.JoinedStr,
     ast.List, ast.ListComp, ast.Return, ast.Set, ast.SetComp, ast.Slice, ast.Subscript, ast.Tuple, ast.UnaryOp,

@@ -105,6 +105,11 @@ def compile_fault(tree: ast.Module, source: str, *, returns_at_top_level: bool =
     return None
 
 
+def parser_may_warn(source: str) -> bool:
+    """Whether the parser, rather than the compiler, may warn of a program: of an escape, or of ``1if x``."""
+    return "\\" in source or _NUMBER_AND_WORD.search(source) is not None
+
+
 def compiler_warning(tree: ast.Module, source: str) -> Finding | None:
     """The first warning of CPython's parser or compiler for a program that it takes; it would come into the logs.
 
@@ -112,7 +117,7 @@ def compiler_warning(tree: ast.Module, source: str) -> Finding | None:
     """
     with warnings_are_off, warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
-        if "\\" in source or _NUMBER_AND_WORD.search(source):  # what only the parser tells
+        if parser_may_warn(source):
             compile(source, "<program>", "exec", _PARSE_FLAGS, dont_inherit=True)
         _replace_top_level_returns(tree)
         try:

@@ -261,6 +261,7 @@ class Runtime(ForModels, ForPlans):
         return await self._in_sandbox(run)
 
     async def _in_sandbox(self, run: CodeRun) -> CodeResult:
+        run.tree = None  # only the fast path needs it
         return await in_guest(run, *self._confined())
 
     @contextlib.asynccontextmanager

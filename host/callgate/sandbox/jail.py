@@ -15,8 +15,9 @@ import anyio
 from callgate.errors import SandboxCrashed, SandboxError, SandboxUnavailable
 
 from .backend import Allowance, python_here
+from .launching import ZygoteSettings
 from .self_test import SELF_TEST_ALLOWANCE, prove
-from .zygote import JailedGuest, Zygote, ZygoteSettings
+from .zygote import JailedGuest, Zygote
 
 __all__ = ["JailBackend"]
 

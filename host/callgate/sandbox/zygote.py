@@ -6,42 +6,27 @@ from __future__ import annotations
 import array
 import contextlib
 import errno
-import fcntl
 import itertools
 import json
 import os
 import socket
 import subprocess
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import anyio
 
 from callgate.errors import ConfigurationError, SandboxCrashed, SandboxUnavailable
 
-from .backend import Allowance, GuestExit, Usage, guest_command
+from .backend import Allowance, GuestExit, Usage
+from .launching import ZygoteSettings, end_at_once, launched
 from .pipes import FILES_HINT, Pipes, ProcessGuest, make_pipes, readers
 
-__all__ = ["JailedGuest", "Zygote", "ZygoteSettings"]
+__all__ = ["JailedGuest", "Zygote"]
 
 _PACKET = 1 << 16
 _START_SECONDS = 30.0
 _GONE_SECONDS = 10.0
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ZygoteSettings:
-    """How a zygote is made.
-
-    Attributes:
-        tier: 1 with namespaces, 2 without.
-        packages: a site-packages folder of the host that guests may import from, read-only.
-        preimport: modules that the zygote imports before it forks.
-    """
-
-    tier: int
-    packages: str | None = None
-    preimport: tuple[str, ...] = ()
 
 
 class JailedGuest(ProcessGuest):
@@ -128,25 +113,14 @@ class Zygote:
             ConfigurationError: an option of the operator cannot be met.
         """
         try:
-            self._control, theirs = _control_pair()
+            self._process, self._control = launched(self._settings)
         except OSError as error:
-            raise SandboxUnavailable(f"no socket for the jail's zygote: {error.strerror}{FILES_HINT}") from error
-        self._readers.add_reader(self._control.fileno(), self._on_readable, self._control)
-        try:
-            with theirs:
-                self._process = subprocess.Popen(  # noqa: ASYNC220 (a vfork and an exec)
-                    guest_command(f"from callgate_guest.zygote import launch; launch({theirs.fileno()})", "-S"),
-                    env={"MALLOC_ARENA_MAX": "2"}, pass_fds=[theirs.fileno()], start_new_session=True, cwd="/",
-                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                )  # fmt: skip
-            with contextlib.suppress(OSError):  # it ended at once, which `_on_readable` sees
-                self._control.send(json.dumps(asdict(self._settings)).encode())
-            with anyio.move_on_after(_START_SECONDS) as waiting:
-                await self._ready.wait()
-        except OSError as error:
-            await self.close()
             hint = FILES_HINT if error.errno == errno.EMFILE else ""
             raise SandboxUnavailable(f"the jail's zygote could not be started: {error.strerror}{hint}") from error
+        try:
+            self._readers.add_reader(self._control.fileno(), self._on_readable, self._control)
+            with anyio.move_on_after(_START_SECONDS) as waiting:
+                await self._ready.wait()
         except BaseException:
             await self.close()
             raise
@@ -249,6 +223,8 @@ class Zygote:
             control.shutdown(socket.SHUT_RDWR)
         with anyio.CancelScope(shield=True):
             if self._process is not None:
+                if not self._ready.is_set():
+                    end_at_once(self._process)
                 with anyio.move_on_after(2.0):
                     while self._process.poll() is None:  # noqa: ASYNC110 (only polling shows the end)
                         await anyio.sleep(0.002)
@@ -263,18 +239,6 @@ class Zygote:
         control.close()
         for guest in list(self.unclosed):
             guest.release()
-
-
-def _control_pair() -> tuple[socket.socket, socket.socket]:
-    """Two connected sockets, the second not among the descriptors 0 to 2: a child's stdio would take its place."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    ours.setblocking(False)
-    try:
-        with theirs:
-            return ours, socket.socket(fileno=fcntl.fcntl(theirs.fileno(), fcntl.F_DUPFD_CLOEXEC, 3))
-    except OSError:
-        ours.close()
-        raise
 
 
 def _pid_of(pidfd: int) -> int:

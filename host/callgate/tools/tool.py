@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 from callgate.errors import ConfigurationError
 
-from .annotations import Arguments, FunctionArguments, TypedResult, UntypedResult
-from .json_schema import SchemaArguments, SchemaResult
 from .names import check_name, spellings
 from .retry import Retry
-from .signature import NOTHING, Docs, is_async_callable, read_signature
 from .turns import Work
 
 if TYPE_CHECKING:
     import anyio
+
+    # imported with the first tool: pydantic and jsonschema_rs are slow to import
+    from .annotations import Arguments, TypedResult, UntypedResult
+    from .json_schema import SchemaResult
+    from .signature import Docs
 
 __all__ = ["CALLERS", "DETAILS", "Caller", "Detail", "Tool", "ToolOptions", "tool"]
 
@@ -162,6 +164,9 @@ class Tool:
         """
         if isinstance(function, Tool):
             raise ConfigurationError(f"{function.name!r} is a tool already")
+        from .annotations import FunctionArguments, TypedResult, UntypedResult
+        from .signature import NOTHING, is_async_callable, read_signature
+
         if name is not None:
             check_name(name)
         signature = read_signature(function, name)
@@ -209,6 +214,10 @@ class Tool:
         check_name(name)
         if not callable(function):
             raise ConfigurationError(f"tool {name!r}: {function!r} cannot be called")
+        from .annotations import UntypedResult
+        from .json_schema import SchemaArguments, SchemaResult
+        from .signature import is_async_callable
+
         return cls(
             name=name,
             description=description,

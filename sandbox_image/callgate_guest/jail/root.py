@@ -12,7 +12,7 @@ import os
 import struct
 import sys
 import sysconfig
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from .syscalls import libc, syscall
 
@@ -25,16 +25,15 @@ PYTHON = f"/python/lib/python{sys.version_info[0]}.{sys.version_info[1]}"
 EXECUTABLE = "/python/bin/python3"
 
 
-@dataclass
-class Files:
+class Files(NamedTuple):
     """Files of the host that a guest may read: absolute paths of the host."""
 
     executable: str
     stdlib: str
     extensions: str
     guest: str
-    packages: str | None = None
-    libraries: dict[str, str] = field(default_factory=dict)
+    packages: str | None
+    libraries: dict[str, str]
     """Shared libraries: the path under which the linker found each, to the path it is to have inside."""
 
     @classmethod
@@ -45,9 +44,8 @@ class Files:
             extensions = os.path.join(stdlib, "lib-dynload")
         here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
         executable = os.path.realpath(getattr(sys, "_base_executable", "") or sys.executable)
-        files = cls(executable, stdlib, extensions, here, packages)
-        files.libraries = _libraries([extensions, packages] if packages else [extensions])
-        return files
+        libraries = _libraries([extensions, packages] if packages else [extensions])
+        return cls(executable, stdlib, extensions, here, packages, libraries)
 
 
 class _Info(ctypes.Structure):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 
 import pytest
 
-from callgate.program.graph.compile import MOST_SOURCE_BYTES, Flow, NotAGraph, compile_program
+from callgate.program.findings import Finding
+from callgate.program.graph.compile import MOST_SOURCE_BYTES, Flow, NotAGraph, compile_program, is_silent
+from callgate.program.syntax import compiler_warning, parse_program
 from program.graph.following import TOOLS
 
 
@@ -38,6 +41,32 @@ def reasons_of(source: str) -> list[str]:
 )
 def test_what_cannot_be_a_graph_has_a_reason(source: str, words: str) -> None:
     assert any(words in reason for reason in reasons_of(source)), reasons_of(source)
+
+
+PARTS = [
+    "1", "1.5", "'a'", "f'{a}'", "None", "...", "(1, 2)", "[1]", "{1}", "{'k': 1}", "(i for i in a)", "a", "a.b", "len",
+]  # fmt: skip
+FORMS = [
+    "{0}({1})", "{0}[{1}]", "{0}[{1}:]", "{0} is {1}", "{0} is not {1}", "{0} == {1}", "{0} + {1}", "{0} % {1}",
+    "{0}.b({1})", "{0}.b[{1}]", "{0}()[{1}]", "f'{{{0}}}' '{1}'", "-{0}", "not {0}", "len({0}, x={1}, x={1})",
+    "{0}if 1else {1}", "len(__debug__={0})", "[{0} for i in {1}]", "x = {0}, {1}", "x += {0}", "if {0}:\n    {1}",
+    "for i in {0}:\n    {1}", "await len({0})", "return {0}", "assert ({0}, {1})", "'\\d'[{0}]", "len(*{0}, **{1})",
+    "*{0}, {1}",
+]  # fmt: skip
+
+
+def test_the_compiler_is_asked_wherever_it_has_something_to_say() -> None:
+    asked = silent = 0
+    for form, first, second in itertools.product(FORMS, PARTS, PARTS):
+        source = form.format(first, second)
+        tree = parse_program(source)
+        if isinstance(tree, Finding):
+            continue
+        if is_silent(tree, source):
+            assert compiler_warning(tree, source) is None, source
+            silent += 1
+        asked += 1
+    assert silent > asked / 3
 
 
 def test_a_longer_program_is_not_looked_at() -> None:

@@ -102,7 +102,7 @@ def parse_expression(source: str, *, max_bytes: int = DEFAULT_MAX_BYTES, records
     return _expression(parse(source, max_bytes), source, records_only)
 
 
-def from_node(node: ast.expr, *, source: str = "", records_only: bool = False) -> Expression:
+def from_node(node: ast.expr, *, source: str = "", records_only: bool = False, is_shallow: bool = False) -> Expression:
     """Compile a tree, which is only read. Raises `ExpressionFault` as `parse_expression` does.
 
     Args:
@@ -111,8 +111,10 @@ def from_node(node: ast.expr, *, source: str = "", records_only: bool = False) -
         records_only: True for Python's own meaning of ``value.name``: only a `Record` answers with a field, a plain
             dict has none, and ``value.items`` without a call is refused. False: every dict answers, and
             ``value.items`` is the field of that name.
+        is_shallow: the tree is known to be shallow enough to be walked by recursion.
     """
-    check_nesting(node, source)
+    if not is_shallow:
+        check_nesting(node, source)
     return _expression(node, source, records_only)
 
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any, Final
 
-__all__ = ["children_of", "nodes_of"]
+__all__ = ["children_of", "levels_of", "nodes_of"]
 
 _NO_NODES: Final = frozenset(
     {
@@ -45,6 +45,21 @@ def children_of(node: ast.AST) -> list[ast.AST]:
         else:
             found.append(value)
     return [each for each in found if each is not None] if None in found else found
+
+
+def levels_of(top: ast.AST, most: int) -> tuple[list[ast.AST], list[list[ast.AST]], int]:
+    """Return every node of a tree, parents first; the nodes below each; and the number of levels. Stops a little above
+    `most` nodes."""
+    found: list[ast.AST] = [top]
+    below: list[list[ast.AST]] = []
+    level, levels = found[:], 0
+    while level and len(found) <= most:
+        inside = [children_of(node) for node in level]
+        below += inside
+        level = [node for nodes in inside for node in nodes]
+        found += level
+        levels += 1
+    return found, below, levels
 
 
 def nodes_of(tops: Iterable[ast.AST], most: int = sys.maxsize) -> list[ast.AST]:

@@ -8,14 +8,15 @@ from typing import Final
 
 from callgate.plan.expressions.trees import nodes_of
 from callgate.program.findings import Finding
-from callgate.program.syntax import compiler_warning, parse_program
+from callgate.program.survey import FEW_NODES, HARMLESS, MOST_HARMLESS_BLOCKS
+from callgate.program.syntax import compiler_warning, parse_program, parser_may_warn
 
 from .flow import Flow
 from .reading.read import read_flow
 from .reading.scope import GraphTools
 from .reasons import NotAGraph
 
-__all__ = ["MOST_SOURCE_BYTES", "Flow", "GraphTools", "NotAGraph", "compile_program"]
+__all__ = ["MOST_SOURCE_BYTES", "Flow", "GraphTools", "NotAGraph", "compile_program", "is_silent"]
 
 MOST_SOURCE_BYTES: Final = 64 * 1024
 """A longer program is not read: reading it would hold the host's event loop for too long."""
@@ -27,21 +28,27 @@ _MOST_SCOPES: Final = 200
 _MOST_KEYWORDS: Final = 1_000
 """Keyword arguments of one call of a longer program: CPython compares each with each."""
 
+_NAMED: Final = (ast.Name, ast.Attribute)
 _TOO_DEEP: Final = NotAGraph(1, "the program", "it is nested too deeply", "split it")
 
 
-def compile_program(source: str, tools: GraphTools, *, inputs: Collection[str] = ()) -> Flow | list[NotAGraph]:
+def compile_program(
+    source: str, tools: GraphTools, *, inputs: Collection[str] = (), tree: ast.Module | None = None
+) -> Flow | list[NotAGraph]:
     """Read a program as a flow.
 
     Args:
         source: the program.
         tools: the tools that the program may call.
         inputs: names of the variables that the run binds.
+        tree: the tree of `source`, if the caller has parsed it; notes are left on its nodes.
     """
     source = source.removeprefix("\ufeff")
-    tree = parse_program(source, max_source_bytes=MOST_SOURCE_BYTES)
-    if isinstance(tree, Finding):
-        return [NotAGraph(tree.line, "the program", tree.message, tree.hint)]
+    if tree is None:
+        parsed = parse_program(source, max_source_bytes=MOST_SOURCE_BYTES)
+        if isinstance(parsed, Finding):
+            return [NotAGraph(parsed.line, "the program", parsed.message, parsed.hint)]
+        tree = parsed
     try:
         flow = read_flow(tree, source, tools, inputs)
     except RecursionError:
@@ -50,10 +57,35 @@ def compile_program(source: str, tools: GraphTools, *, inputs: Collection[str] =
         return flow
     if len(source) > _LONG and _is_costly(tree):
         return [NotAGraph(1, "the program", "it has too many functions, comprehensions or arguments", "split it")]
-    warning = compiler_warning(tree, source)
+    warning = None if is_silent(tree, source) else compiler_warning(tree, source)
     if warning is not None:
         return [NotAGraph(warning.line, "the program", f"the compiler says: {warning.message}", warning.hint)]
     return flow
+
+
+def is_silent(tree: ast.Module, source: str) -> bool:
+    """Whether the compiler certainly takes a graph without a fault and without a warning; then it need not be asked.
+
+    Its warnings are about literals that are called, subscripted or compared with `is`.
+    """
+    nodes = nodes_of(tree.body, FEW_NODES)
+    if len(nodes) > FEW_NODES or "__debug__" in source or parser_may_warn(source):
+        return False
+    blocks = 0
+    for node in nodes:
+        if isinstance(node, ast.Call):
+            names = [each.arg for each in node.keywords]
+            silent = isinstance(node.func, _NAMED) and len(set(names)) == len(names)
+        elif isinstance(node, ast.Subscript):
+            silent = isinstance(node.value, _NAMED)
+        elif isinstance(node, ast.Compare):
+            silent = not any(isinstance(each, ast.Is | ast.IsNot) for each in node.ops)
+        else:
+            silent = type(node) in HARMLESS or isinstance(node, ast.Name | ast.Constant)
+            blocks += isinstance(node, ast.For | ast.If)
+        if not silent:
+            return False
+    return blocks < MOST_HARMLESS_BLOCKS
 
 
 def _is_costly(tree: ast.Module) -> bool:

@@ -15,7 +15,6 @@ from callgate.plan.expressions import Budget
 from callgate.program.graph.compile import MOST_SOURCE_BYTES, compile_program
 from callgate.program.graph.flow import For, operations_of
 from callgate.program.graph.reasons import NotAGraph
-from callgate.program.graph.walking.ghost import makes_iterators
 from callgate.program.graph.walking.tracing import trace
 from callgate.runtime.result import NO_SANDBOX, CodeResult, RunError, RunUsage
 from callgate.runtime.run import CodeRun, Looks, host_error, left_under_way, program_error
@@ -95,12 +94,13 @@ def _too_large(run: CodeRun) -> list[NotAGraph] | None:
 
 
 def _look(run: CodeRun) -> Found:
-    flow = compile_program(run.code, run.offer.graph_tools, inputs=run.names)
+    tree, run.tree = run.tree, None
+    flow = compile_program(run.code, run.offer.graph_tools, inputs=run.names, tree=tree)
     if isinstance(flow, list):
         return flow
     early = any(site.early for site in flow.sites)
     again = len(flow.sites) > 1 or any(isinstance(operation, For) for operation in operations_of(flow.body))
-    return GraphProgram(run.code, flow, early and again, makes_iterators(flow))
+    return GraphProgram(run.code, flow, early and again)
 
 
 def _result(drive: GraphDrive, inputs: dict[str, Any], wall: float, why: str) -> CodeResult:

@@ -10,12 +10,14 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from callgate.errors import LimitReached
 from callgate.limits import Limits
 from callgate.plan.expressions import Budget
 from callgate.program.graph.flow import Flow
+from callgate.program.graph.walking.ghost import makes_iterators
 from callgate.program.graph.walking.walk import Began, Done, MadeCall, ProgramFailed, Unsure, Wait, walk
 from callgate.program.graph.walking.walk import Printed as WalkPrinted
 from callgate.protocol.logs import Logs, printable
@@ -41,7 +43,7 @@ _HELD = 8192
 _PIECE = 1 << 16
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class GraphProgram:
     """A program that is a graph of tool calls."""
 
@@ -49,8 +51,11 @@ class GraphProgram:
     flow: Flow
     looks_ahead: bool
     """Whether a call may begin before the program comes to it."""
-    is_lazy: bool
-    """Result of `makes_iterators` for the program."""
+
+    @cached_property
+    def is_lazy(self) -> bool:
+        """Result of `makes_iterators`, for the ghost."""
+        return makes_iterators(self.flow)
 
 
 class Walker:

@@ -8,7 +8,7 @@ variable: neither can fail, and nothing can change a variable in the middle of a
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -44,6 +44,8 @@ class Lifter:
         self.lines: list[str] = []
         """The program's lines, as its nodes count them."""
         self._copied = 0
+        self.is_shallow = False
+        """No expression can nest too deeply, with all that is put around it here."""
         self.has_sets = False
         """The program may make sets: errors then depend on an order that differs between processes."""
 
@@ -75,7 +77,7 @@ class Lifter:
         at = node if original is None else original
         try:
             try:
-                expression = from_node(node, records_only=True)
+                expression = from_node(node, records_only=True, is_shallow=self.is_shallow)
             except ExpressionFault:
                 spelled, holders = with_lambdas(node)
                 if not holders:
@@ -111,12 +113,23 @@ class Lifter:
         walked only once."""
         known = node.__dict__.get(_NOTE)
         if known is None:
-            for each in reversed(nodes_of([node])):  # children before their parents
-                if _NOTE not in each.__dict__:
-                    known = isinstance(each, ast.Await) or (isinstance(each, ast.Call) and self.is_call(each))
-                    setattr(each, _NOTE, known or any(child.__dict__[_NOTE] for child in children_of(each)))
+            nodes = nodes_of([node])
+            self.note(nodes, map(children_of, reversed(nodes)))
             known = node.__dict__[_NOTE]
         return bool(known)
+
+    def note(self, nodes: Sequence[ast.AST], below: Iterable[Iterable[ast.AST]]) -> None:
+        """Note on nodes whether they have calls in them. Parents stand before their children.
+
+        Args:
+            nodes: the nodes.
+            below: the nodes below each, from the last of `nodes` to the first.
+        """
+        for node, inside in zip(reversed(nodes), below, strict=True):
+            own = node.__dict__
+            if _NOTE not in own:
+                known = isinstance(node, ast.Await) or (isinstance(node, ast.Call) and self.is_call(node))
+                own[_NOTE] = known or any(each.__dict__[_NOTE] for each in inside)
 
     def pay(self, node: ast.expr) -> None:
         """Count the nodes of a tree before it is copied, for a comprehension once for each one around it. Raises

@@ -15,8 +15,8 @@ from itertools import islice
 from typing import Any, Final, TypeVar
 
 from callgate.plan.expressions import ExpressionFault
-from callgate.plan.expressions.parse import check_nesting
-from callgate.plan.expressions.trees import nodes_of
+from callgate.plan.expressions.parse import MOST_NESTING, check_nesting
+from callgate.plan.expressions.trees import levels_of, nodes_of
 from callgate.program.graph.flow import (
     CallTool,
     Flow,
@@ -41,6 +41,8 @@ _Read = TypeVar("_Read")
 _Statement = TypeVar("_Statement", bound=ast.stmt)
 
 _MOST_NODES: Final = 20_000
+_FEW_LEVELS: Final = MOST_NESTING // 4
+"""Levels of a tree whose expressions cannot nest too deeply: the reader puts at most three nodes around a node."""
 _MODULES: Final = ("json", "asyncio")
 
 
@@ -53,12 +55,13 @@ def read_flow(tree: ast.Module, source: str, tools: GraphTools, inputs: Collecti
         tools: the tools that the program may call.
         inputs: names of the variables that the run binds.
     """
-    nodes = nodes_of([tree], _MOST_NODES)
+    nodes, below, levels = levels_of(tree, _MOST_NODES)
     if len(nodes) > _MOST_NODES:
         return [NotAGraph(1, "the program", f"it has more than {_MOST_NODES:,} elements", "split it")]
     reader = _Reader(tools, inputs)
     reader.lifter.lines = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    return reader.read(tree, nodes)
+    reader.lifter.is_shallow = levels <= _FEW_LEVELS
+    return reader.read(tree, nodes, below)
 
 
 class _Reader(Statements):
@@ -72,8 +75,9 @@ class _Reader(Statements):
         self.lists_of_calls: frozenset[str] = frozenset()
         self.module_names: dict[str, int] = {}
 
-    def read(self, tree: ast.Module, nodes: list[ast.AST]) -> Flow | list[NotAGraph]:
-        """The whole program; `nodes` are all of its tree."""
+    def read(self, tree: ast.Module, nodes: list[ast.AST], below: list[list[ast.AST]]) -> Flow | list[NotAGraph]:
+        """The whole program; `nodes` are all of its tree, `below` the nodes below each."""
+        kinds = set(map(type, nodes))
         stored = stored_names(nodes)
         for name, line in stored.items():
             what = "a tool" if name in self.scope.tools else "a function of Python's"
@@ -84,17 +88,19 @@ class _Reader(Statements):
             )
         if self.scope.namespaces:  # a name that is bound means what the program says, and nothing before it is bound
             self.scope.hidden = GIVEN.union(stored, self.scope.inputs).intersection(self.scope.namespaces)
-        for node in nodes:
+        self.lifter.note(nodes, reversed(below))
+        for node in nodes if ast.UnaryOp in kinds else ():
             if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):  # of a bool, Python warns in the logs
                 self._note(node.lineno, written(node), "`~` is not part of a graph", "write -x - 1")
-        if may_have_sets(nodes):
+        if may_have_sets(nodes, kinds):
             self.lifter.has_sets = True
             self.reasons += islice(visible_orders(nodes), MOST_REASONS)
         functions = [node for node in tree.body if isinstance(node, ast.AsyncFunctionDef)]
         self.module_names = (
             stored_names(nodes_of(node for node in tree.body if node not in functions)) if functions else stored
         )
-        self.lists_of_calls = self._lists_of_calls(nodes)
+        if ast.Attribute in kinds:
+            self.lists_of_calls = self._lists_of_calls(nodes)
         body, value = tree.body, None
         if body and isinstance(body[-1], ast.Expr | ast.Return):
             self._statements(body[:-1])
@@ -155,7 +161,7 @@ class _Reader(Statements):
     def _noting(self, statement: ast.stmt, read: Callable[[Any], _Read]) -> _Read | None:
         """Read a statement. If it is refused, note the reason and treat the names that it binds as bound."""
         try:
-            for each in ast.iter_child_nodes(statement):
+            for each in () if self.lifter.is_shallow else ast.iter_child_nodes(statement):
                 if isinstance(each, ast.expr):
                     check_nesting(each, "")
             return read(statement)

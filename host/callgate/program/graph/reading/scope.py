@@ -205,21 +205,22 @@ def refusal(at: ast.stmt | ast.expr | int, message: str, hint: str = "", *, what
     return Refusal(NotAGraph(line, what[:SHOWN] if what or isinstance(at, int) else written(at), message, hint))
 
 
+_NAMING: Final[dict[type[ast.AST], str]] = {
+    ast.Name: "id", ast.arg: "arg", ast.alias: "asname",
+    ast.FunctionDef: "name", ast.AsyncFunctionDef: "name", ast.ClassDef: "name",
+}  # fmt: skip
+"""The field of each type of node that gives a name a meaning; a `Name` does it unless it is read."""
+
+
 def stored_names(nodes: Iterable[ast.AST]) -> dict[str, int]:
     """Names that one of these nodes itself gives a meaning, and the first line where it does."""
     found: dict[str, int] = {}
     for node in nodes:
-        name: str | None = None
-        if isinstance(node, ast.Name):
-            if not isinstance(node.ctx, ast.Load):
-                name = node.id
-        elif isinstance(node, ast.arg):
-            name = node.arg
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            name = node.name
-        elif isinstance(node, ast.alias):
-            name = node.asname
-        if name is not None:
+        field = _NAMING.get(type(node))
+        if field is not None and (field != "id" or type(node.ctx) is not ast.Load):  # type: ignore[attr-defined]
+            name = getattr(node, field)
+            if name is None:  # an import without `as`
+                continue
             line = getattr(node, "lineno", 1)
             found[name] = min(found.get(name, line), line)
     return found

@@ -18,14 +18,16 @@ from .scope import written
 __all__ = ["may_have_sets", "visible_orders"]
 
 _OPERATORS: Final = (ast.BitAnd, ast.BitOr, ast.BitXor, ast.Sub)
+_DISPLAYS: Final = (ast.Set, ast.SetComp)
 _VIEWS: Final = frozenset({"keys", "items"})
 _BLIND: Final = frozenset({"bool", "len", "max", "min", "set", "sorted"})
 """Functions whose result does not depend on the order."""
 
 
-def may_have_sets(nodes: list[ast.AST]) -> bool:
-    """Whether a program could make a set; `nodes` are all nodes of its tree."""
-    return bool(_sets(nodes)) or any(isinstance(node, ast.Name) and node.id == "set" for node in nodes)
+def may_have_sets(nodes: list[ast.AST], kinds: set[type[ast.AST]]) -> bool:
+    """Whether a program could make a set; `nodes` are all nodes of its tree, `kinds` their types."""
+    written = not kinds.isdisjoint(_DISPLAYS) or any(type(node) is ast.Name and node.id == "set" for node in nodes)
+    return written or (ast.BinOp in kinds and bool(_sets(nodes)))
 
 
 def visible_orders(nodes: list[ast.AST]) -> Iterator[NotAGraph]:
@@ -47,7 +49,7 @@ def _sets(nodes: list[ast.AST]) -> set[ast.AST]:
         elif isinstance(node, ast.BinOp) and isinstance(node.op, _OPERATORS):
             made = any(side in found or _is_view(side) for side in (node.left, node.right))
         else:
-            made = isinstance(node, ast.Set | ast.SetComp)
+            made = isinstance(node, _DISPLAYS)
         if made:
             found.add(node)
     return found
