@@ -191,7 +191,7 @@ got = [attempt(lambda: pickle.loads(pickle.dumps(Evil()))), attempt(lambda: exec
 
 
 CRASHES = {
-    "bad bytecode": "def f(): pass\nf.__code__ = f.__code__.replace(co_code=b'\\x64\\xff' * 40 + f.__code__.co_code)\nf()\n[f() for _ in range(99)]",
+    "bad bytecode": "import dis\ndef f(): pass\nbad = bytes([dis.opmap['POP_TOP'], 0]) * 400\nf.__code__ = f.__code__.replace(co_code=bad + f.__code__.co_code)\nf()\n[f() for _ in range(99)]",
     "null": "import ctypes\nctypes.string_at(0)",
     "object overwritten": "import ctypes\nx = 1 << 70\nctypes.memset(id(x), 0x41, 32)\nx + 1\ndel x",
     "wild jump": "import ctypes\nctypes.CFUNCTYPE(None)(12345)()",
