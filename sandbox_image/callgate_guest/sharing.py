@@ -40,6 +40,7 @@ _BLOCKS = re.compile(rb"^ *\d+ +(\d+) +\d+ +\d+ +(\d+) *$", re.MULTILINE)
 _PROBE_BYTES = 120_000
 """More than a hole of the heap is likely to have, and less than malloc takes from the kernel (128 KiB): lies at the
 top."""
+_NEAR_BYTES = 1 << 20
 _CHUNKS = (65536, 32768, 16384, 8192, 4096, 2048, *range(1024, 16, -16))
 """Sizes to allocate, in bytes: a chunk of malloc is a multiple of 16."""
 _BYTES_HEADER = sys.getsizeof(b"")
@@ -87,9 +88,12 @@ def _fill_malloc() -> None:
     libc = ctypes.CDLL(None)
     if not hasattr(libc, "gnu_get_libc_version"):
         return
-    malloc, free = libc.malloc, libc.free
-    malloc.restype, free.argtypes = ctypes.c_void_p, (ctypes.c_void_p,)
+    malloc, free, sbrk = libc.malloc, libc.free, libc.sbrk
+    malloc.restype = sbrk.restype = ctypes.c_void_p
+    free.argtypes, sbrk.argtypes = (ctypes.c_void_p,), (ctypes.c_ssize_t,)
     free(top := malloc(_PROBE_BYTES))
+    if not 0 < sbrk(0) - top < _NEAR_BYTES:  # it lies elsewhere: nothing says where the heap ends
+        return
     for size in _CHUNKS:
         while (address := malloc(size)) < top:
             pass
