@@ -47,6 +47,15 @@ async def test_calls_written_one_after_the_other_are_open_at_the_same_time() -> 
     assert [call.arguments for call in result.calls] == [{"n": n} for n in range(10)]
 
 
+async def test_a_look_that_takes_several_turns_goes_on_while_the_first_call_is_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("callgate.runtime.fast_path.ahead.TURN_SECONDS", 0.0)
+    async with world(company=10) as (runtime, made):
+        result = await runtime.execute_code(SEQUENTIAL, limits=runtime.limits.replace(wall_seconds=10))
+    assert (result.value, made.most) == (45, 10)
+
+
 async def test_no_more_of_them_than_allowed_are_open() -> None:
     async with world(company=3) as (runtime, made):
         limits = runtime.limits.replace(max_concurrent_calls=3)

@@ -20,7 +20,6 @@ import click
 from callgate.limits import Limits
 from callgate.sandbox.backend import Backend
 from callgate.sandbox.choose import SANDBOXES, make_backend
-from callgate.sandbox.launching import ZygoteSettings, launched_ahead
 
 from .words import Stop
 
@@ -224,6 +223,8 @@ def jail_ahead(options: Mapping[str, Any]) -> Iterator[None]:
     """Start the jail's process now, if the options want the jail; the backend of `sandbox_from` takes it."""
     with contextlib.ExitStack() as stack:
         if options["sandbox"] in ("auto", "jail") and options["path"] != "plan" and sys.platform == "linux":
+            from callgate.sandbox.launching import ZygoteSettings, launched_ahead  # of Linux alone
+
             settings = ZygoteSettings(tier=options["tier"] or 1, packages=options["packages"])
             stack.enter_context(launched_ahead(settings))
         yield

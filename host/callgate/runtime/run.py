@@ -66,7 +66,7 @@ class Looks:
     def __init__(self, *, max_entries: int = 512, max_bytes: int = 64 * 1024 * 1024) -> None:
         self.cache: Cache[Hashable, Any] = Cache(max_entries=max_entries, max_bytes=max_bytes)
         self._most = max_bytes // 8
-        self.turn = anyio.Lock()
+        self.turn = anyio.Lock(fast_acquire=True)
 
     async def look(self, source: str, looking: Callable[[], T], key: Hashable = None) -> T:
         """Return the result of `looking`, from the cache if it is there.

@@ -163,7 +163,7 @@ class Runtime(ForModels, ForPlans):
 
     async def __aenter__(self) -> Runtime:
         await self._contexts.open()
-        self._looks.turn = anyio.Lock()  # a lock belongs to the event loop that used it
+        self._looks.turn = anyio.Lock(fast_acquire=True)  # a lock belongs to the event loop that used it
         return self
 
     async def __aexit__(self, *error: Any) -> None:

@@ -115,7 +115,7 @@ class Zygote:
         try:
             self._process, self._control = launched(self._settings)
         except OSError as error:
-            hint = FILES_HINT if error.errno == errno.EMFILE else ""
+            hint = FILES_HINT if error.errno in (errno.EMFILE, errno.ENFILE) else ""
             raise SandboxUnavailable(f"the jail's zygote could not be started: {error.strerror}{hint}") from error
         try:
             self._readers.add_reader(self._control.fileno(), self._on_readable, self._control)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from callgate.plan.expressions import Budget
+from callgate.plan.expressions.trees import walked
 from callgate.program import Finding, parse_program
 from callgate.program.graph.flow import Flow
 from callgate.program.graph.reading.read import read_flow
@@ -72,7 +73,7 @@ def flow_of(source: str, **inputs: Any) -> Flow:
 def read(source: str, **inputs: Any) -> Flow | list[NotAGraph]:
     tree = parse_program(source)
     assert not isinstance(tree, Finding), tree
-    return read_flow(tree, source, TOOLS, inputs)
+    return read_flow(walked(tree), source, TOOLS, inputs)
 
 
 def follow(source: str, *, late: bool = False, budget: Budget | None = None, **inputs: Any) -> Followed:

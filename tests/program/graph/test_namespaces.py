@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from callgate.plan.expressions.trees import walked
 from callgate.program import parse_program
 from callgate.program.graph.flow import CallTool, Flow, operations_of
 from callgate.program.graph.reading.read import read_flow
@@ -30,7 +31,7 @@ WAYS = {"git.log": "git_log", "o-wn": "own", "gone": "not_offered"}
 def read(source: str, **inputs: Any) -> Flow | list[NotAGraph]:
     tree = parse_program(source)
     assert not hasattr(tree, "code"), tree
-    return read_flow(tree, source, GraphTools(TOOLS, SPACES, WAYS.get), inputs)
+    return read_flow(walked(tree), source, GraphTools(TOOLS, SPACES, WAYS.get), inputs)
 
 
 @pytest.mark.parametrize(

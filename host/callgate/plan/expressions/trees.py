@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-__all__ = ["children_of", "levels_of", "nodes_of"]
+__all__ = ["Walked", "children_of", "nodes_of", "walked"]
 
 _NO_NODES: Final = frozenset(
     {
@@ -47,9 +47,24 @@ def children_of(node: ast.AST) -> list[ast.AST]:
     return [each for each in found if each is not None] if None in found else found
 
 
-def levels_of(top: ast.AST, most: int) -> tuple[list[ast.AST], list[list[ast.AST]], int]:
-    """Return every node of a tree, parents first; the nodes below each; and the number of levels. Stops a little above
-    `most` nodes."""
+class Walked(NamedTuple):
+    """A tree, and what one walk through it has found.
+
+    Attributes:
+        nodes: every node, parents first.
+        below: the nodes directly below each.
+        kinds: the types of the nodes.
+        levels: how many levels of nodes there are.
+    """
+
+    nodes: list[ast.AST]
+    below: list[list[ast.AST]]
+    kinds: set[type[ast.AST]]
+    levels: int
+
+
+def walked(top: ast.AST, most: int = sys.maxsize) -> Walked:
+    """Walk through a tree; stop a little above `most` nodes."""
     found: list[ast.AST] = [top]
     below: list[list[ast.AST]] = []
     level, levels = found[:], 0
@@ -59,7 +74,7 @@ def levels_of(top: ast.AST, most: int) -> tuple[list[ast.AST], list[list[ast.AST
         level = [node for nodes in inside for node in nodes]
         found += level
         levels += 1
-    return found, below, levels
+    return Walked(found, below, set(map(type, found)), levels)
 
 
 def nodes_of(tops: Iterable[ast.AST], most: int = sys.maxsize) -> list[ast.AST]:

@@ -6,13 +6,13 @@ import ast
 from collections.abc import Collection
 from typing import Final
 
-from callgate.plan.expressions.trees import nodes_of
+from callgate.plan.expressions.trees import Walked, walked
 from callgate.program.findings import Finding
 from callgate.program.survey import FEW_NODES, HARMLESS, MOST_HARMLESS_BLOCKS
 from callgate.program.syntax import compiler_warning, parse_program, parser_may_warn
 
 from .flow import Flow
-from .reading.read import read_flow
+from .reading.read import MOST_NODES, read_flow
 from .reading.scope import GraphTools
 from .reasons import NotAGraph
 
@@ -29,6 +29,8 @@ _MOST_KEYWORDS: Final = 1_000
 """Keyword arguments of one call of a longer program: CPython compares each with each."""
 
 _NAMED: Final = (ast.Name, ast.Attribute)
+_BLOCKS: Final = (ast.For, ast.If)
+_HARMLESS: Final = HARMLESS | {ast.Module, ast.Name, ast.Constant}
 _TOO_DEEP: Final = NotAGraph(1, "the program", "it is nested too deeply", "split it")
 
 
@@ -50,46 +52,45 @@ def compile_program(
             return [NotAGraph(parsed.line, "the program", parsed.message, parsed.hint)]
         tree = parsed
     try:
-        flow = read_flow(tree, source, tools, inputs)
+        whole = walked(tree, MOST_NODES)
+        flow = read_flow(whole, source, tools, inputs)
     except RecursionError:
         return [_TOO_DEEP]
     if isinstance(flow, list):
         return flow
-    if len(source) > _LONG and _is_costly(tree):
+    if len(source) > _LONG and _is_costly(whole.nodes):
         return [NotAGraph(1, "the program", "it has too many functions, comprehensions or arguments", "split it")]
-    warning = None if is_silent(tree, source) else compiler_warning(tree, source)
+    warning = None if is_silent(whole, source) else compiler_warning(tree, source)
     if warning is not None:
         return [NotAGraph(warning.line, "the program", f"the compiler says: {warning.message}", warning.hint)]
     return flow
 
 
-def is_silent(tree: ast.Module, source: str) -> bool:
+def is_silent(tree: Walked, source: str) -> bool:
     """Whether the compiler certainly takes a graph without a fault and without a warning; then it need not be asked.
 
     Its warnings are about literals that are called, subscripted or compared with `is`.
     """
-    nodes = nodes_of(tree.body, FEW_NODES)
-    if len(nodes) > FEW_NODES or "__debug__" in source or parser_may_warn(source):
+    if len(tree.nodes) > FEW_NODES or not tree.kinds <= _HARMLESS or "__debug__" in source or parser_may_warn(source):
         return False
     blocks = 0
-    for node in nodes:
+    for node in tree.nodes:
         if isinstance(node, ast.Call):
             names = [each.arg for each in node.keywords]
-            silent = isinstance(node.func, _NAMED) and len(set(names)) == len(names)
+            if not isinstance(node.func, _NAMED) or len(set(names)) < len(names):
+                return False
         elif isinstance(node, ast.Subscript):
-            silent = isinstance(node.value, _NAMED)
+            if not isinstance(node.value, _NAMED):
+                return False
         elif isinstance(node, ast.Compare):
-            silent = not any(isinstance(each, ast.Is | ast.IsNot) for each in node.ops)
+            if any(isinstance(each, ast.Is | ast.IsNot) for each in node.ops):
+                return False
         else:
-            silent = type(node) in HARMLESS or isinstance(node, ast.Name | ast.Constant)
-            blocks += isinstance(node, ast.For | ast.If)
-        if not silent:
-            return False
+            blocks += isinstance(node, _BLOCKS)
     return blocks < MOST_HARMLESS_BLOCKS
 
 
-def _is_costly(tree: ast.Module) -> bool:
-    nodes = nodes_of([tree])
+def _is_costly(nodes: list[ast.AST]) -> bool:
     scopes = sum(isinstance(node, ast.Lambda | ast.comprehension) for node in nodes)
     keywords = max((len(node.keywords) for node in nodes if isinstance(node, ast.Call)), default=0)
     return scopes > _MOST_SCOPES or keywords > _MOST_KEYWORDS

@@ -234,6 +234,8 @@ class GraphCalls(Driver[int, OneCall | None]):
             if first.waits and own:
                 self._look_ahead()
                 self._hand_out()
+                if self._is_paused:  # the look goes on while this call is under way
+                    self.later(0, self._after_a_pause)
             call.text = await first.rest() if first.waits else first.result
         except ToolError as error:
             call.error = error

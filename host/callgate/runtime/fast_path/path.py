@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import time
 from collections.abc import Awaitable, Callable
@@ -118,9 +117,13 @@ def _result(drive: GraphDrive, inputs: dict[str, Any], wall: float, why: str) ->
     calls, speculative = split(drive.calls, run.gate)
     done = walker.done if error is None else None
 
+    plans: list[dict[str, Any] | None] = []
+
     def plan() -> dict[str, Any] | None:
-        results = {call.place: call.text for call in drive.calls if call.reached is not None and call.text}
-        return trace(drive.program.flow, inputs, Budget(steps=WALK_STEPS, bytes=WALK_BYTES), results)
+        if not plans:
+            results = {call.place: call.text for call in drive.calls if call.reached is not None and call.text}
+            plans.append(trace(drive.program.flow, inputs, Budget(steps=WALK_STEPS, bytes=WALK_BYTES), results))
+        return plans[0]
 
     return CodeResult(
         ok=error is None,
@@ -133,7 +136,7 @@ def _result(drive: GraphDrive, inputs: dict[str, Any], wall: float, why: str) ->
         calls=calls,
         speculative=speculative,
         path="plan",
-        plan_of_calls=functools.cache(plan),
+        plan_of_calls=plan,
         sandbox=NO_SANDBOX,
         usage=RunUsage(wall_seconds=wall, tool_calls=len(run.gate.records)),
         truncated=("logs",) if error is not None and error.limit == "max_log_bytes" else (),

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 
 from callgate.plan.expressions import ExpressionFault
 from callgate.plan.expressions.parse import MOST_NESTING, check_nesting
-from callgate.plan.expressions.trees import levels_of, nodes_of
+from callgate.plan.expressions.trees import Walked, nodes_of
 from callgate.program.graph.flow import (
     CallTool,
     Flow,
@@ -35,18 +35,18 @@ from .scope import GIVEN, GraphTools, Scope, refusal, stored_names, written
 from .statements import Statements, name_of, plain_type
 from .unordered import may_have_sets, visible_orders
 
-__all__ = ["read_flow"]
+__all__ = ["MOST_NODES", "read_flow"]
 
 _Read = TypeVar("_Read")
 _Statement = TypeVar("_Statement", bound=ast.stmt)
 
-_MOST_NODES: Final = 20_000
+MOST_NODES: Final = 20_000
 _FEW_LEVELS: Final = MOST_NESTING // 4
 """Levels of a tree whose expressions cannot nest too deeply: the reader puts at most three nodes around a node."""
 _MODULES: Final = ("json", "asyncio")
 
 
-def read_flow(tree: ast.Module, source: str, tools: GraphTools, inputs: Collection[str] = ()) -> Flow | list[NotAGraph]:
+def read_flow(tree: Walked, source: str, tools: GraphTools, inputs: Collection[str] = ()) -> Flow | list[NotAGraph]:
     """The operations of a program.
 
     Args:
@@ -55,13 +55,12 @@ def read_flow(tree: ast.Module, source: str, tools: GraphTools, inputs: Collecti
         tools: the tools that the program may call.
         inputs: names of the variables that the run binds.
     """
-    nodes, below, levels = levels_of(tree, _MOST_NODES)
-    if len(nodes) > _MOST_NODES:
-        return [NotAGraph(1, "the program", f"it has more than {_MOST_NODES:,} elements", "split it")]
+    if len(tree.nodes) > MOST_NODES:
+        return [NotAGraph(1, "the program", f"it has more than {MOST_NODES:,} elements", "split it")]
     reader = _Reader(tools, inputs)
     reader.lifter.lines = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    reader.lifter.is_shallow = levels <= _FEW_LEVELS
-    return reader.read(tree, nodes, below)
+    reader.lifter.is_shallow = tree.levels <= _FEW_LEVELS
+    return reader.read(tree)
 
 
 class _Reader(Statements):
@@ -75,9 +74,9 @@ class _Reader(Statements):
         self.lists_of_calls: frozenset[str] = frozenset()
         self.module_names: dict[str, int] = {}
 
-    def read(self, tree: ast.Module, nodes: list[ast.AST], below: list[list[ast.AST]]) -> Flow | list[NotAGraph]:
-        """The whole program; `nodes` are all of its tree, `below` the nodes below each."""
-        kinds = set(map(type, nodes))
+    def read(self, tree: Walked) -> Flow | list[NotAGraph]:
+        """The whole program."""
+        nodes, below, kinds, _ = tree
         stored = stored_names(nodes)
         for name, line in stored.items():
             what = "a tool" if name in self.scope.tools else "a function of Python's"
@@ -95,13 +94,15 @@ class _Reader(Statements):
         if may_have_sets(nodes, kinds):
             self.lifter.has_sets = True
             self.reasons += islice(visible_orders(nodes), MOST_REASONS)
-        functions = [node for node in tree.body if isinstance(node, ast.AsyncFunctionDef)]
+        module = nodes[0]
+        assert isinstance(module, ast.Module)
+        functions = [node for node in module.body if isinstance(node, ast.AsyncFunctionDef)]
         self.module_names = (
-            stored_names(nodes_of(node for node in tree.body if node not in functions)) if functions else stored
+            stored_names(nodes_of(node for node in module.body if node not in functions)) if functions else stored
         )
         if ast.Attribute in kinds:
             self.lists_of_calls = self._lists_of_calls(nodes)
-        body, value = tree.body, None
+        body, value = module.body, None
         if body and isinstance(body[-1], ast.Expr | ast.Return):
             self._statements(body[:-1])
             value = self._noting(body[-1], self._last)
