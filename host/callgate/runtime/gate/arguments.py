@@ -100,8 +100,14 @@ def weight(value: Any, enough: int) -> int:
     """Memory of a JSON value in bytes, about. Counting stops above `enough`."""
     if type(value) in _FLAT:
         return sys.getsizeof(value)
-    if type(value) is dict and len(value) < 32 and _FLAT.issuperset(map(type, value.values())):  # most calls' arguments
-        return sys.getsizeof(value) + sum(map(sys.getsizeof, value)) + sum(map(sys.getsizeof, value.values()))
+    if type(value) is dict and len(value) < 32:  # most calls' arguments
+        total = sys.getsizeof(value)
+        for key, item in value.items():
+            if type(item) not in _FLAT:
+                break
+            total += sys.getsizeof(key) + sys.getsizeof(item)
+        else:
+            return total
     return at_once(weighing(value, enough))
 
 

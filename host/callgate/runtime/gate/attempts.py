@@ -126,7 +126,8 @@ class Attempts:
         finally:
             if progressing is not None:
                 progressing.over = True
-            listening.set(before)  # `reset` would fail if the call is cancelled in another context
+            if before is not progressing:
+                listening.set(before)  # `reset` would fail if the call is cancelled in another context
             self._places.release()
             self._gate.effects.note(tool)
         if text is not None:
