@@ -73,6 +73,8 @@ class CallUnderWay:
     fallback: str | None = None
     tried: tuple[str, ...] = ()
     """The tools that failed before, if this call is a fallback."""
+    are_json: bool = False
+    """Whether the arguments are JSON values for sure, since callgate read them from JSON text."""
     failure: CallStatus = "refused"
     """The status that the record gets if an error is raised now."""
     size: int = 0
@@ -87,3 +89,5 @@ class CallUnderWay:
     """A copy of large arguments for the approval."""
     key: str = ""
     """The cache key, if the result may be cached."""
+    value: Any = None
+    """The value of a large result where it is at hand; shared, not to be changed."""

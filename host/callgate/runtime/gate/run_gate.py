@@ -112,6 +112,10 @@ class RunGate:
         """
         return self._pass(CallUnderWay(name, arguments, timeout_seconds, retry, fallback))
 
+    def take(self, call: CallUnderWay) -> Coroutine[Any, Any, str]:
+        """Do the work of `call` for a `CallUnderWay` that may set `are_json`, and whose `value` is read afterwards."""
+        return self._pass(call)
+
     def begin_anew(self, answered: Answered, cancelled: int) -> None:
         """Answer calls of the program's second run from its first run: no call is made twice.
 
@@ -171,7 +175,7 @@ class RunGate:
         try:
             if call.size <= LARGE_BYTES and not self._entrance.locked():
                 tool = self._allow(call, known)
-                call.validated = validated_by(tool, call.given)
+                call.validated = validated_by(tool, call.given, are_json=call.are_json)
             else:
                 tool = await self._enter(call, known)
             seconds = self._kept_seconds(tool)
@@ -206,6 +210,7 @@ class RunGate:
                 failed.args = (failed.message,)
                 raise failed from None
             record.fallback = instead.name
+            call.value = instead.value
             return text
         except BaseException:
             self._cut_off(call)
@@ -266,7 +271,7 @@ class RunGate:
             if large:
                 await self._weigh(call)
             tool = self._allow(call, known)
-            call.validated = await validated(tool, call.given)
+            call.validated = await validated(tool, call.given, are_json=call.are_json)
             if large and tool.requires_approval:
                 call.shown = await copy_of(call.given)
             return tool
@@ -299,6 +304,7 @@ class RunGate:
         if changed is not None:
             call.failure = "refused"
             call.record.changed_arguments = call.given = as_dict(tool, changed)
+            call.are_json = False
             call.validated = await validated(tool, call.given)
             if call.key:
                 call.key = await key_of(tool, call.given)
@@ -350,4 +356,5 @@ class RunGate:
         if len(self.records) < self._most_calls:
             record.fallback_call = len(self.records) + 1
         given = call.arguments if record.changed_arguments is None else record.changed_arguments
-        return CallUnderWay(name, given, call.timeout_seconds, tried=(*call.tried, call.name))
+        tried = (*call.tried, call.name)
+        return CallUnderWay(name, given, call.timeout_seconds, tried=tried, are_json=call.are_json)

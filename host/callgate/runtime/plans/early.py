@@ -19,6 +19,7 @@ from callgate.plan.engine import Engine
 from callgate.runtime.driver import Driver
 from callgate.runtime.gate import RunGate
 from callgate.runtime.gate.events import StepStarted, tell
+from callgate.runtime.gate.records import CallUnderWay
 from callgate.tools.encoding import NotJson, compact_json
 
 if TYPE_CHECKING:
@@ -30,14 +31,14 @@ __all__ = ["EarlyCall", "EarlyCalls", "make_call"]
 async def make_call(gate: RunGate, call: Call) -> Returned | Failed:
     """Make a call that an engine requests, and return its outcome. Raises `LimitReached`: see `RunGate.call`."""
     first = len(gate.records)  # the gate records a call before it waits for anything
+    # a plan's values were read from JSON text: the plan's own, or that of a result
+    under_way = CallUnderWay(call.tool, call.arguments, call.timeout_seconds, call.retry, call.fallback, are_json=True)
     try:
-        text = await gate.call(
-            call.tool, call.arguments, timeout_seconds=call.timeout_seconds, retry=call.retry, fallback=call.fallback
-        )
+        text = await gate.take(under_way)
     except ToolError as error:
         unknown = any(each.status == "unknown_outcome" for each in gate.chain(first))
         return Failed(*call[:3], error.message, type(error).__name__, unknown)
-    return Returned(*call[:3], text)
+    return Returned(*call[:3], text, under_way.value)
 
 
 @dataclass(slots=True)
@@ -125,7 +126,9 @@ class EarlyCalls(Driver[Any, EarlyCall]):
             self.started.add(call.step)
             tell(self._on_event, StepStarted(self._engine.steps[call.step].id, call.tool))
         try:
-            early.outcome = await make_call(self._gate, call)
+            outcome = await make_call(self._gate, call)
+            # nobody counts the memory of outcomes that wait for the complete plan
+            early.outcome = outcome._replace(value=None) if isinstance(outcome, Returned) else outcome
         except LimitReached:  # the complete plan finds out for itself
             self._over = True
             early.record = -1
