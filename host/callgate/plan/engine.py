@@ -214,7 +214,7 @@ class Engine:
     def _end_as(self, event: Returned | Failed) -> None:
         index, outcome = event.step, self.outcomes[event.step]
         if isinstance(event, Returned):
-            self.inputs.keep(index, event.text)
+            self.inputs.keep(index, event.text, event.value)
             self._progress.end(index, "succeeded")
             return
         outcome.error, outcome.kind = event.message, event.kind

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypedDict, Unpack, overload
 
 from callgate.errors import ConfigurationError
 
-from .annotations import Arguments, FunctionArguments, TypedResult, UntypedResult
+from .annotations import Arguments, Encoded, FunctionArguments, TypedResult, UntypedResult
 from .json_schema import SchemaArguments, SchemaResult
 from .names import check_name, spellings
 from .retry import Retry
@@ -236,6 +236,10 @@ class Tool:
         """`validate` in turns, for large arguments. Raises `InvalidArguments`."""
         return self.input_contract.validating(self.name, arguments)
 
+    def copied(self, arguments: dict[str, Any], *, large: bool) -> dict[str, Any] | None:
+        """`validate` for arguments that are JSON values for sure; None if only `validate` can tell."""
+        return self.input_contract.copied(arguments, large=large)
+
     def encode(self, result: Any) -> str:
         """The result as compact JSON text.
 
@@ -244,7 +248,7 @@ class Tool:
         """
         return self.result_contract.encode(self.name, result)
 
-    def encoding(self, result: Any) -> Work[str]:
+    def encoding(self, result: Any) -> Work[Encoded]:
         """`encode` in turns, for a large result. Raises `ToolError`."""
         return self.result_contract.encoding(self.name, result)
 
