@@ -7,11 +7,12 @@ jobs and their keys; only `_serve` knows what a job is.
 
 from __future__ import annotations
 
-import contextvars
+import asyncio
+import math
 import time
-import types
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import anyio
@@ -20,20 +21,25 @@ import anyio.lowlevel
 
 from callgate.errors import CallgateError
 
-__all__ = ["TURN_SECONDS", "Driver", "FirstStep"]
+from .first_step import FirstStep, in_the_name_of
+
+__all__ = ["TURN_SECONDS", "Driver"]
 
 TURN_SECONDS = 0.005
 """After this time the event loop gets a turn, since tools that never wait would block all other tasks."""
 
 Key = TypeVar("Key")
 Job = TypeVar("Job")
-Result = TypeVar("Result")
 
 
 class _Worker:
-    __slots__ = ("scope", "wake")
+    __slots__ = ("begun", "scope", "task", "wake")
 
     def __init__(self) -> None:
+        self.task: asyncio.Task[Any] | None = None
+        """The worker's task, if jobs may begin in its name."""
+        self.begun: tuple[Any, FirstStep[None] | BaseException] | None = None
+        """Key of a job that was begun in the worker's name, and its first step or error."""
         self.scope = anyio.CancelScope()
         self.wake = anyio.Event()
 
@@ -48,10 +54,12 @@ class Driver(Generic[Key, Job]):
 
     Attributes:
         failure: the reason why the host ended the run.
+        eager: whether `begin` is called: only under asyncio.
     """
 
     def __init__(self, most: int, tasks: anyio.abc.TaskGroup | None = None) -> None:
         self.failure: CallgateError | None = None
+        self.eager = False
         self._tasks = tasks
         self._scope: anyio.CancelScope | None = None
         self._wakeup = anyio.Event()
@@ -133,6 +141,10 @@ class Driver(Generic[Key, Job]):
         """Whether it is time for a turn of other tasks."""
         return time.perf_counter() - self._turn_began > TURN_SECONDS
 
+    def turn_began(self) -> None:
+        """Note that other tasks have just had a turn."""
+        self._turn_began = time.perf_counter()
+
     async def turn(self) -> None:
         """Let the event loop run other tasks; callers that come meanwhile share this turn."""
         if self._next_turn is not None:
@@ -142,7 +154,7 @@ class Driver(Generic[Key, Job]):
         try:
             await anyio.lowlevel.checkpoint()
         finally:
-            self._turn_began = time.perf_counter()
+            self.turn_began()
             self._next_turn.set()
             self._next_turn = None
 
@@ -179,6 +191,40 @@ class Driver(Generic[Key, Job]):
             self._coming = True
             self._count += 1
             self._tasks.start_soon(self._live, _Worker())
+
+    def begin(self, key: Key, job: Job) -> None:
+        """Like `submit`, but an idle worker does the job at once, up to its first wait.
+
+        Only for callbacks of the event loop in an `eager` driver. Each callback calls `turn_began` first.
+        """
+        if not self._idle or self._waiting or self._coming or self.wants_a_turn:
+            self.submit(key, job)
+            return
+        task = self._idle[-1].task
+        assert task is not None
+        if not in_the_name_of(task, partial(self._begin, key, job)):
+            self.submit(key, job)
+
+    def _begin(self, key: Key, job: Job) -> bool:
+        """Do a job in the name of the last idle worker. Returns whether the job was begun."""
+        if anyio.current_effective_deadline() == -math.inf:  # an ended run begins nothing
+            return False
+        worker = self._idle.pop()
+        self._at_work[key] = worker, job
+        try:
+            step = FirstStep(self._serve(job))
+        except BaseException as error:  # the worker raises it
+            worker.begun = key, error
+            worker.wake.set()
+            return True
+        if step.waits:
+            worker.begun = key, step
+            worker.wake.set()
+        else:
+            self._is_done(key)
+            if self._keeps_working(worker):
+                self._idle.append(worker)
+        return True
 
     async def begun(self) -> None:
         """Return when every job that has a worker has begun."""
@@ -229,19 +275,39 @@ class Driver(Generic[Key, Job]):
         return job
 
     async def _live(self, worker: _Worker) -> None:
+        if self.eager:
+            worker.task = asyncio.current_task()
+        self._coming = False
         try:
             with worker.scope:
                 while self._keeps_working(worker):  # a late cancellation must not hit the next job
-                    self._coming = False
                     await self._work_off(worker)
                     if self._keeps_working(worker):
                         self._idle.append(worker)
-                        await worker.wake.wait()
-                        worker.wake = anyio.Event()
+                        await self._woken_up(worker)
         finally:
             self._count -= 1
         if not self._finished:
             self._call_one()  # the worker was cancelled because of one job
+
+    async def _woken_up(self, worker: _Worker) -> None:
+        """Wait for a call to work, or for a job that was begun in the worker's name; complete that job."""
+        thrown: BaseException | None = None
+        try:
+            await worker.wake.wait()
+        except BaseException as error:
+            if worker.begun is None:
+                raise
+            thrown = error
+        worker.wake = anyio.Event()
+        if worker.begun is None:
+            self._coming = False
+            return
+        (key, step), worker.begun = worker.begun, None
+        if isinstance(step, BaseException):
+            self._is_done(key)
+            raise step
+        await self._carried_out(key, step.rest(thrown))
 
     def _keeps_working(self, worker: _Worker) -> bool:
         return not (worker.scope.cancel_called or self._finished)
@@ -256,15 +322,21 @@ class Driver(Generic[Key, Job]):
             self._call_one()
             key, job = item
             self._at_work[key] = worker, job
-            try:
-                await self._serve(job)
-            except anyio.get_cancelled_exc_class() as cancelled:
-                # its frames hold the data that was being sent, until garbage is collected
-                raise cancelled.with_traceback(None) from None
-            finally:
-                del self._at_work[key]
-                if not self._done.is_set():
-                    self._done.set()
+            await self._carried_out(key, self._serve(job))
+
+    async def _carried_out(self, key: Key, job: Awaitable[None]) -> None:
+        try:
+            await job
+        except anyio.get_cancelled_exc_class() as cancelled:
+            # its frames hold the data that was being sent, until garbage is collected
+            raise cancelled.with_traceback(None) from None
+        finally:
+            self._is_done(key)
+
+    def _is_done(self, key: Key) -> None:
+        del self._at_work[key]
+        if not self._done.is_set():
+            self._done.set()
 
     async def _give_a_turn(self) -> None:
         """Let other tasks run. `begun` waits meanwhile, since this worker takes another job afterwards."""
@@ -286,53 +358,3 @@ class Driver(Generic[Key, Job]):
     def _make_room(self) -> None:
         if not self._waiting:
             self._room.set()
-
-
-class FirstStep(Generic[Result]):
-    """Runs a coroutine to its first wait, and raises its exceptions: many coroutines end without any wait.
-
-    Between the first step and `rest`, the caller must not wake anything that the coroutine waits for.
-
-    Attributes:
-        waits: whether the coroutine waits; then `await step.rest()` completes it.
-        result: the result of a coroutine that has ended.
-    """
-
-    __slots__ = ("_coroutine", "_run", "_yielded", "result", "waits")
-
-    result: Result
-
-    def __init__(self, coroutine: Coroutine[Any, Any, Result]) -> None:
-        self._coroutine = coroutine
-        self._run = contextvars.copy_context().run  # the tool gets its own context, as in a task of its own
-        try:
-            self._yielded = self._run(coroutine.send, None)
-            self.waits = True
-        except StopIteration as end:
-            self.result = end.value
-            self.waits = False
-
-    @types.coroutine
-    def rest(self) -> Generator[Any, Any, Result]:
-        """Run the coroutine to its end."""
-        yielded = self._yielded
-        while True:
-            thrown: BaseException | None = None
-            sent: Any = None
-            try:
-                sent = yield yielded
-            except GeneratorExit:
-                self._coroutine.close()
-                raise
-            except BaseException as error:
-                thrown = error
-            try:
-                if thrown is None:
-                    yielded = self._run(self._coroutine.send, sent)
-                else:
-                    yielded = self._run(self._coroutine.throw, thrown)
-            except StopIteration as end:
-                result: Result = end.value
-                return result
-            finally:
-                del thrown

@@ -14,9 +14,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import chain
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -36,11 +41,13 @@ from callgate.protocol.run import (
     error_reply,
     result_reply,
 )
+from callgate.protocol.run import Event as WireEvent
 from callgate.sandbox.backend import Allowance, Backend, Guest, GuestExit, Usage
 from callgate.sandbox.pool import WarmPool
 from callgate_guest.wire import INVALID_REQUEST
 
 from .driver import Driver
+from .first_step import asyncio_task, in_the_name_of
 from .gate.events import Printed, tell
 from .result import CodeResult, RunError, RunUsage
 from .run import CodeRun, explain_death, host_error, left_under_way, program_error, waited_for
@@ -95,6 +102,12 @@ class GuestRun(Driver[object, Called | Withdrawn | Other]):
         self._received_bytes = 0
         self._cancelled: set[int | str] = set()
         """Ids of calls that the program cancelled before they had begun."""
+        self._is_listening = False
+        """Whether `_read_on` waits for bytes."""
+        self._heard: Iterator[WireEvent] | BaseException | None = None
+        """Events, or the fault, that `_hear` has left to `_read_on`."""
+        self._ahead = self._others = 0
+        """Bytes read while calls wait for a worker; number of calls that are no plain ones."""
         self._unfinished: list[Called | Withdrawn | Other] = []
         self._unsent_bytes = 0
         self._sent: anyio.Event | None = None
@@ -233,45 +246,102 @@ class GuestRun(Driver[object, Called | Withdrawn | Other]):
         return isinstance(call, Other) or call.id not in self._cancelled
 
     async def _read(self) -> None:
-        others = 0
-        ahead = 0  # bytes read while calls wait for a worker
+        listen, task = getattr(self._guest, "listen", None), asyncio_task()
+        if listen is None or task is None:
+            await self._read_on()
+            return
+        self.eager = True
+        context = contextvars.copy_context()
+        listen(lambda data: context.run(self._hear, task, data))
+        try:
+            await self._read_on()
+        finally:
+            listen(None)
+
+    async def _read_on(self) -> None:
         while True:
-            if not self.waiting:
-                ahead = 0
-            elif ahead > _READ_AHEAD_BYTES:
+            if self._is_far_ahead():
                 await self.wait_for_room()
+            self._is_listening = True
             stream, data = await self._guest.receive()
+            self._is_listening = False
             if stream == "output":
                 self._print(data.decode("utf-8", "replace"))
                 continue
             if not data:
                 self.died = True
                 return
-            self._received_bytes += len(data)
-            ahead += len(data)
-            for number, event in enumerate(self._wire.receive(data), 1):
+            heard, self._heard = self._heard, None
+            if isinstance(heard, BaseException):
+                raise heard
+            events = self._events_in(data) if heard is None else heard
+            for number, event in enumerate(events, 1):
                 if number % _EVENTS_A_TURN == 0:
                     await anyio.lowlevel.checkpoint()
-                kind = type(event)
-                if kind is Called:
-                    self.submit(event.id, event)  # type: ignore[union-attr, arg-type]
-                elif kind is Wrote:
-                    self._print(event.text)  # type: ignore[union-attr]
-                elif kind is Working:
+                if self._take(event):
+                    continue
+                if type(event) is Working:
                     await anyio.lowlevel.checkpoint()
-                elif kind is Ended:
+                elif type(event) is Ended:
                     self._print_unread()
-                    self.ended = event if self.failure is None else None  # type: ignore[assignment]
+                    self.ended = event if self.failure is None else None
                     return
-                elif kind is Ending:
-                    self.ending = event  # type: ignore[assignment]
                 elif isinstance(event, CallCancelled):
                     await self.begun()
                     if not self.cancel_unless_waiting(event.id):
                         self._cancelled.add(event.id)  # recorded when a worker takes it
-                elif isinstance(event, (Withdrawn, Other)):
-                    others += 1
-                    self.submit(("other", others), event)
+
+    def _hear(self, reader: asyncio.Task[Any], data: bytes) -> bool:
+        """Take the events in `data` while `_read_on` waits for them. Returns whether no event is left for it.
+
+        Args:
+            reader: the task of `_read_on`. What the operator's functions see is the same as if `_read_on` called them.
+            data: bytes of the wire.
+        """
+        if not self._is_listening or self._is_far_ahead():
+            return False
+        self.turn_began()
+        events = self._events_in(data)
+        try:
+            for event in events:
+                if type(event) is Called:
+                    self.begin(event.id, event)
+                elif not in_the_name_of(reader, partial(self._take, event)):
+                    self._heard = chain((event,), events)
+                    return False
+                if self.wants_a_turn:
+                    self._heard = events
+                    return False
+        except BaseException as error:
+            self._heard = error
+            return False
+        return True
+
+    def _events_in(self, data: bytes) -> Iterator[WireEvent]:
+        self._received_bytes += len(data)
+        self._ahead += len(data)
+        return self._wire.receive(data)
+
+    def _is_far_ahead(self) -> bool:
+        """Whether the calls that wait for a worker take too much memory."""
+        if not self.waiting:
+            self._ahead = 0
+        return self._ahead > _READ_AHEAD_BYTES
+
+    def _take(self, event: WireEvent) -> bool:
+        """Do what an event asks for. Returns False for an event that may have to wait for other tasks."""
+        if type(event) is Called:
+            self.submit(event.id, event)
+        elif type(event) is Wrote:
+            self._print(event.text)
+        elif type(event) is Ending:
+            self.ending = event
+        elif isinstance(event, (Withdrawn, Other)):
+            self._others += 1
+            self.submit(("other", self._others), event)
+        else:
+            return False
+        return True
 
     def _print_unread(self) -> None:
         """Print the output that is still in the pipe of stdout and stderr."""

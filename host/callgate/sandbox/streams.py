@@ -35,6 +35,10 @@ class Inbox:
         self._items: deque[tuple[Stream, bytes]] = deque()
         self.held = 0
 
+    @property
+    def empty(self) -> bool:
+        return not self._items
+
     def put(self, stream: Stream, data: bytes) -> None:
         self._items.append((stream, data))
         self.held += len(data) + _ITEM_BYTES
