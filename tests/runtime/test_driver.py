@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from callgate import Runtime, tool
 from callgate.runtime.driver import Driver
+from callgate.runtime.first_step import in_the_name_of
 from callgate.runtime.gate.run_gate import RunGate
 
 pytestmark = pytest.mark.anyio
@@ -204,7 +205,9 @@ async def begun_in_a_callback(driver: Driver[Any, Any], *jobs: Any) -> None:
             driver.begin(job, job)
         called.set()
 
-    asyncio.get_running_loop().call_soon(callback)
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().call_soon(in_the_name_of, task, callback)
     await called.wait()
 
 
@@ -345,3 +348,19 @@ async def test_an_error_of_a_first_step_is_raised_by_the_worker() -> None:
         await driver.drive(main, 60)
     assert "one" in str(caught.value.exceptions[0])
     assert not driver.jobs
+
+
+@pytest.mark.filterwarnings("ignore:sandbox='unsafe'")
+def test_calls_begin_in_callbacks_also_where_asyncio_runs_without_anyio() -> None:
+    """anyio's own runner says in a context variable which event loop runs; `asyncio.run` says it by its tasks."""
+
+    async def main() -> None:
+        printed: list[asyncio.Task[Any] | None] = []
+        async with Runtime([add], sandbox="unsafe", path="sandbox") as runtime:
+            code = "import asyncio\nx = 0\nfor i in range(20):\n    x = await add(x, i)\n    print(x)\n"
+            code += "sum(await asyncio.gather(*[add(x, i) for i in range(200)]))"
+            result = await runtime.execute_code(code, on_event=lambda event: printed.append(asyncio.current_task()))
+            assert result.value == 190 * 200 + 199 * 100, result
+        assert None not in printed
+
+    asyncio.run(main())

@@ -8,6 +8,7 @@ jobs and their keys; only `_serve` knows what a job is.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import time
 from collections import OrderedDict
@@ -73,9 +74,8 @@ class Driver(Generic[Key, Job]):
         self._idle: list[_Worker] = []
         self._at_work: dict[Key, tuple[_Worker, Job]] = {}
         self._coming = self._finished = False
-        self._room = anyio.Event()
-        self._done = anyio.Event()
-        self._done.set()
+        self._room: anyio.Event | None = None
+        self._done: anyio.Event | None = None
 
     async def _serve(self, job: Job) -> None:
         """Carry out one job. Raises only cancellation."""
@@ -83,17 +83,32 @@ class Driver(Generic[Key, Job]):
 
     # the run
 
-    async def drive(self, main: Callable[[], Awaitable[None]], wall_seconds: float) -> bool:
-        """Run `main`, and end all jobs when `main` or the time has ended. Returns whether the time was over."""
+    async def drive(
+        self, main: Callable[[], Awaitable[None]], wall_seconds: float, *, opens_tasks: bool = True
+    ) -> bool:
+        """Run `main`, and end all jobs when `main` or the time has ended. Returns whether the time was over.
+
+        Args:
+            main: submits the jobs.
+            wall_seconds: for `main` and all jobs.
+            opens_tasks: make the task group now. False: `main` calls `open_tasks` before it submits the first job.
+        """
         with anyio.move_on_after(wall_seconds) as self._scope:
-            async with anyio.create_task_group() as self._tasks:
+            async with contextlib.AsyncExitStack() as self._open:
+                if opens_tasks:
+                    await self.open_tasks()
                 await main()
                 self._finished = True
                 for worker in self._idle:  # a cancellation would leave a traceback, which holds the run in memory
                     worker.wake.set()
-                if self._at_work or self._others:
+                if self._tasks is not None and (self._at_work or self._others):
                     self._tasks.cancel_scope.cancel()
         return self._scope.cancelled_caught and self.failure is None
+
+    async def open_tasks(self) -> None:
+        """Make the task group of the jobs, if there is none yet."""
+        if self._tasks is None:
+            self._tasks = await self._open.enter_async_context(anyio.create_task_group())
 
     def fail(self, failure: CallgateError) -> None:
         """Record the reason for the end; the first one counts."""
@@ -195,7 +210,7 @@ class Driver(Generic[Key, Job]):
     def begin(self, key: Key, job: Job) -> None:
         """Like `submit`, but an idle worker does the job at once, up to its first wait.
 
-        Only for callbacks of the event loop in an `eager` driver. Each callback calls `turn_began` first.
+        Only in an `eager` driver, `in_the_name_of` a task and in a callback that called `turn_began` first.
         """
         if not self._idle or self._waiting or self._coming or self.wants_a_turn:
             self.submit(key, job)
@@ -335,7 +350,7 @@ class Driver(Generic[Key, Job]):
 
     def _is_done(self, key: Key) -> None:
         del self._at_work[key]
-        if not self._done.is_set():
+        if self._done is not None:
             self._done.set()
 
     async def _give_a_turn(self) -> None:
@@ -356,5 +371,5 @@ class Driver(Generic[Key, Job]):
         return item
 
     def _make_room(self) -> None:
-        if not self._waiting:
+        if self._room is not None and not self._waiting:
             self._room.set()

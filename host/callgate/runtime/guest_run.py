@@ -14,14 +14,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
 import json
 import time
-from collections.abc import Iterable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property, partial
 from itertools import chain
-from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -64,6 +62,9 @@ _EVENTS_A_TURN = 2_000
 """Messages of a guest before other tasks get a turn: a message may have 3 bytes, and one read 64 KiB."""
 _UNSENT_BYTES = 32 << 20
 """Bytes of replies that the guest has not read, before the host serves no further call."""
+_MAY_CALL = "await"
+"""A program with this word probably makes calls."""
+_JOBS = (Called, Withdrawn, Other)
 _MOMENT_MILLISECONDS = 50
 _HUNG_UP = RunError(
     "GuestDied", "the program closed its wire to the host: close no file descriptor that it did not open itself"
@@ -111,7 +112,6 @@ class GuestRun(Driver[object, Called | Withdrawn | Other]):
         self._unfinished: list[Called | Withdrawn | Other] = []
         self._unsent_bytes = 0
         self._sent: anyio.Event | None = None
-        self._batch_turn = anyio.Lock()
 
     async def run(self) -> None:
         """Send the program and serve it to its end. Raises only cancellation."""
@@ -125,7 +125,7 @@ class GuestRun(Driver[object, Called | Withdrawn | Other]):
             self.fail(reached)
         else:
             self._is_sent = True
-            await self._to_the_end(request)
+            await self._to_the_end(self._sent_at_once(request))
             self._hung_up = self.died and await _outlives_its_wire(self._guest)
             self._usage = self._guest.usage()
         self._wall_seconds, self._is_over = time.perf_counter() - started, True
@@ -185,12 +185,30 @@ class GuestRun(Driver[object, Called | Withdrawn | Other]):
 
     def _left_unfinished(self) -> tuple[str, int] | None:
         """If a limit ended a program that waited for calls: the first call's tool, and the number of calls."""
+        if not self._unfinished:
+            return None
         left = [call for call in self._unfinished if isinstance(call, Called)]
         first = min(left, key=lambda call: call.id if type(call.id) is int else _LAST, default=None)
         over = self.ended is not None or (self.ending is not None and isinstance(self.failure, LimitReached))
         return (first.method, len(left)) if over and first is not None else None
 
-    async def _to_the_end(self, request: bytes) -> None:
+    @cached_property
+    def _batch_turn(self) -> anyio.Lock:
+        return anyio.Lock()
+
+    def _sent_at_once(self, request: bytes) -> bytes | None:
+        """Send the program before anything else is made for the run. Returns what is left for `send`."""
+        send: Callable[[bytes], bool] | None = getattr(self._guest, "send_at_once", None)
+        if send is None:
+            return request
+        try:
+            rest = None if send(request) else b""
+        except SandboxCrashed:
+            return request  # `send` raises it again
+        self._sent_bytes += len(request)
+        return rest
+
+    async def _to_the_end(self, request: bytes | None) -> None:
         async def main() -> None:
             try:
                 await self._through(request)
@@ -201,15 +219,18 @@ class GuestRun(Driver[object, Called | Withdrawn | Other]):
                     with anyio.CancelScope(shield=True):  # short: it only gives turns to other tasks
                         await self._record_cancelled(waiting)
 
-        is_late = await self.drive(main, self._limits.wall_seconds)
+        is_late = await self.drive(main, self._limits.wall_seconds, opens_tasks=False)
         if self.ended is None:
             self._print_unread()
         if is_late and (self.ended is None or self.ended.error is None):
             self.fail(LimitReached("wall_seconds", self._limits.wall_seconds))
 
-    async def _through(self, request: bytes) -> None:
+    async def _through(self, request: bytes | None) -> None:
         try:
-            await self._send(request)
+            if request is not None:
+                await self._send(request)
+            if _MAY_CALL in self._run.code:  # the guest works meanwhile
+                await self.open_tasks()
             await self._read()
             if self.ended is not None and self.jobs:
                 await self.begun()
@@ -252,7 +273,8 @@ class GuestRun(Driver[object, Called | Withdrawn | Other]):
             return
         self.eager = True
         context = contextvars.copy_context()
-        listen(lambda data: context.run(self._hear, task, data))
+        # in the name of this task: what the operator's functions see is the same as if `_read_on` called them
+        listen(lambda data: in_the_name_of(task, partial(context.run, self._hear, data)))
         try:
             await self._read_on()
         finally:
@@ -278,6 +300,8 @@ class GuestRun(Driver[object, Called | Withdrawn | Other]):
             for number, event in enumerate(events, 1):
                 if number % _EVENTS_A_TURN == 0:
                     await anyio.lowlevel.checkpoint()
+                if type(event) in _JOBS:
+                    await self.open_tasks()
                 if self._take(event):
                     continue
                 if type(event) is Working:
@@ -291,22 +315,20 @@ class GuestRun(Driver[object, Called | Withdrawn | Other]):
                     if not self.cancel_unless_waiting(event.id):
                         self._cancelled.add(event.id)  # recorded when a worker takes it
 
-    def _hear(self, reader: asyncio.Task[Any], data: bytes) -> bool:
-        """Take the events in `data` while `_read_on` waits for them. Returns whether no event is left for it.
-
-        Args:
-            reader: the task of `_read_on`. What the operator's functions see is the same as if `_read_on` called them.
-            data: bytes of the wire.
-        """
+    def _hear(self, data: bytes) -> bool:
+        """Take the events in `data` while `_read_on` waits for them. Returns whether no event is left for it."""
         if not self._is_listening or self._is_far_ahead():
             return False
         self.turn_began()
         events = self._events_in(data)
         try:
             for event in events:
+                if self._tasks is None and type(event) in _JOBS:
+                    self._heard = chain((event,), events)
+                    return False
                 if type(event) is Called:
                     self.begin(event.id, event)
-                elif not in_the_name_of(reader, partial(self._take, event)):
+                elif not self._take(event):
                     self._heard = chain((event,), events)
                     return False
                 if self.wants_a_turn:

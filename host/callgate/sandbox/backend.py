@@ -61,9 +61,12 @@ class GuestExit:
 class Guest(Protocol):
     """One guest: a process that runs programs, and the wire to it.
 
-    A guest may have one more verb, ``listen(listener: Listener | None)``: bytes of the wire go to the listener first,
-    in the callback of the event loop that has read them, unless `receive` has not returned all that came before. This
-    saves turns of the event loop.
+    A guest may have two more verbs, which save time:
+
+    - ``listen(listener: Listener | None)``: bytes of the wire go to the listener first, in the callback of the event
+      loop that has read them, unless `receive` has not returned all that came before;
+    - ``send_at_once(data: bytes) -> bool``: write to the wire of an idle guest without waiting. Returns whether all was
+      written; if not, the next `send` writes the rest first.
     """
 
     async def send(self, data: bytes) -> None:

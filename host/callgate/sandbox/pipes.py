@@ -179,6 +179,9 @@ class Pipes:
     async def send(self, data: bytes) -> None:
         await self._writer.send(data)
 
+    def send_at_once(self, data: bytes) -> bool:
+        return self._writer.send_at_once(data)
+
     def close(self) -> None:
         if not self._closed:
             self._closed = True
@@ -264,6 +267,9 @@ class ProcessGuest:
 
     async def send(self, data: bytes) -> None:
         await self._pipes.send(data)
+
+    def send_at_once(self, data: bytes) -> bool:
+        return self._pipes.send_at_once(data)
 
     def listen(self, listener: Listener | None) -> None:
         self._pipes.listen(listener)

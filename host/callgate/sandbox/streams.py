@@ -112,6 +112,18 @@ class Writer(ABC):
             if left and (begun or len(left) < len(data)):
                 self._rest = left
 
+    def send_at_once(self, data: bytes) -> bool:
+        """Write as much of `data` as there is room for. The next `send` writes the rest first. Only if `idle`.
+
+        Returns:
+            Whether all was written.
+
+        Raises:
+            SandboxCrashed: the other side has closed its end.
+        """
+        self._rest = memoryview(data)[self.write(memoryview(data)) :]
+        return not self._rest
+
     def forget(self) -> None:
         """Drop the rest of a message: the guest is gone."""
         self._rest = memoryview(b"")
