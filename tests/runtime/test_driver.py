@@ -219,7 +219,6 @@ async def test_a_job_that_never_waits_is_done_in_the_callback_that_begins_it() -
         done.append((job, asyncio.current_task()))
 
     driver: Driver[Any, Any] = Working(work, 2)
-    driver.eager = True
 
     async def main() -> None:
         await begun_in_a_callback(driver, 1, 2)
@@ -252,7 +251,6 @@ async def test_a_job_that_waits_goes_on_in_the_task_and_the_scopes_in_which_it_b
         seen.append((job, scope.cancelled_caught))
 
     driver: Driver[Any, Any] = Working(work, 2)
-    driver.eager = True
 
     async def main() -> None:
         await begun_in_a_callback(driver, 1, 2)
@@ -298,7 +296,6 @@ async def test_a_cancellation_right_after_the_first_step_reaches_what_the_job_aw
             raise
 
     driver: Driver[Any, Any] = Working(work, 2)
-    driver.eager = True
 
     async def main() -> None:
         await begun_in_a_callback(driver, 1)
@@ -320,7 +317,6 @@ async def test_an_ended_run_begins_nothing_in_a_callback() -> None:
             driver.stop()
 
     driver: Driver[Any, Any] = Working(work, 2)
-    driver.eager = True
 
     async def main() -> None:
         await begun_in_a_callback(driver, 1, 2)
@@ -338,7 +334,6 @@ async def test_an_error_of_a_first_step_is_raised_by_the_worker() -> None:
             raise RuntimeError("one")
 
     driver: Driver[Any, Any] = Working(work, 2)
-    driver.eager = True
 
     async def main() -> None:
         await begun_in_a_callback(driver, 1)
@@ -364,3 +359,24 @@ def test_calls_begin_in_callbacks_also_where_asyncio_runs_without_anyio() -> Non
         assert None not in printed
 
     asyncio.run(main())
+
+
+async def test_a_task_group_is_opened_when_main_asks_for_it_and_a_worker_that_is_hired_takes_the_first_job() -> None:
+    done: list[Any] = []
+
+    async def work(job: Any) -> None:
+        done.append(job)
+
+    driver: Driver[Any, Any] = Working(work, 2)
+
+    async def main() -> None:
+        await driver.open_tasks()
+        driver.hire()
+        driver.hire()
+        await anyio.wait_all_tasks_blocked()
+        driver.submit(1, 1)
+        await driver.done()
+
+    with anyio.fail_after(20):
+        assert not await driver.drive(main, 60, opens_tasks=False)
+    assert done == [1]

@@ -8,7 +8,6 @@ jobs and their keys; only `_serve` knows what a job is.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import math
 import time
 from collections import OrderedDict
@@ -22,7 +21,7 @@ import anyio.lowlevel
 
 from callgate.errors import CallgateError
 
-from .first_step import FirstStep, in_the_name_of
+from .first_step import FirstStep, asyncio_task, in_the_name_of
 
 __all__ = ["TURN_SECONDS", "Driver"]
 
@@ -38,7 +37,7 @@ class _Worker:
 
     def __init__(self) -> None:
         self.task: asyncio.Task[Any] | None = None
-        """The worker's task, if jobs may begin in its name."""
+        """The worker's task, under asyncio: jobs may begin in its name."""
         self.begun: tuple[Any, FirstStep[None] | BaseException] | None = None
         """Key of a job that was begun in the worker's name, and its first step or error."""
         self.scope = anyio.CancelScope()
@@ -55,13 +54,12 @@ class Driver(Generic[Key, Job]):
 
     Attributes:
         failure: the reason why the host ended the run.
-        eager: whether `begin` is called: only under asyncio.
     """
 
     def __init__(self, most: int, tasks: anyio.abc.TaskGroup | None = None) -> None:
         self.failure: CallgateError | None = None
-        self.eager = False
         self._tasks = tasks
+        self._opened: anyio.abc.TaskGroup | None = None
         self._scope: anyio.CancelScope | None = None
         self._wakeup = anyio.Event()
         self._turn_began = time.perf_counter()
@@ -94,21 +92,32 @@ class Driver(Generic[Key, Job]):
             opens_tasks: make the task group now. False: `main` calls `open_tasks` before it submits the first job.
         """
         with anyio.move_on_after(wall_seconds) as self._scope:
-            async with contextlib.AsyncExitStack() as self._open:
-                if opens_tasks:
-                    await self.open_tasks()
+            if opens_tasks:
+                await self.open_tasks()
+            try:
                 await main()
+            except BaseException as error:
+                if self._opened is None or not await self._opened.__aexit__(type(error), error, error.__traceback__):
+                    raise
+            else:
                 self._finished = True
                 for worker in self._idle:  # a cancellation would leave a traceback, which holds the run in memory
                     worker.wake.set()
-                if self._tasks is not None and (self._at_work or self._others):
-                    self._tasks.cancel_scope.cancel()
+                if self._opened is not None:
+                    if self._at_work or self._others:
+                        self._opened.cancel_scope.cancel()
+                    await self._opened.__aexit__(None, None, None)
         return self._scope.cancelled_caught and self.failure is None
 
     async def open_tasks(self) -> None:
         """Make the task group of the jobs, if there is none yet."""
         if self._tasks is None:
-            self._tasks = await self._open.enter_async_context(anyio.create_task_group())
+            self._tasks = self._opened = await anyio.create_task_group().__aenter__()
+
+    def hire(self) -> None:
+        """Start a worker that waits for the first job."""
+        if not (self._coming or self._count):
+            self._start_one()
 
     def fail(self, failure: CallgateError) -> None:
         """Record the reason for the end; the first one counts."""
@@ -202,15 +211,18 @@ class Driver(Generic[Key, Job]):
             self._coming = True
             self._idle.pop().wake.set()
         elif self._count < self._most:
-            assert self._tasks is not None
-            self._coming = True
-            self._count += 1
-            self._tasks.start_soon(self._live, _Worker())
+            self._start_one()
+
+    def _start_one(self) -> None:
+        assert self._tasks is not None
+        self._coming = True
+        self._count += 1
+        self._tasks.start_soon(self._live, _Worker())
 
     def begin(self, key: Key, job: Job) -> None:
         """Like `submit`, but an idle worker does the job at once, up to its first wait.
 
-        Only in an `eager` driver, `in_the_name_of` a task and in a callback that called `turn_began` first.
+        Only under asyncio, `in_the_name_of` a task and in a callback that called `turn_began` first.
         """
         if not self._idle or self._waiting or self._coming or self.wants_a_turn:
             self.submit(key, job)
@@ -290,8 +302,7 @@ class Driver(Generic[Key, Job]):
         return job
 
     async def _live(self, worker: _Worker) -> None:
-        if self.eager:
-            worker.task = asyncio.current_task()
+        worker.task = asyncio_task()
         self._coming = False
         try:
             with worker.scope:

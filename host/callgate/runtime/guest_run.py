@@ -231,6 +231,7 @@ class GuestRun(Driver[object, Called | Withdrawn | Other]):
                 await self._send(request)
             if _MAY_CALL in self._run.code:  # the guest works meanwhile
                 await self.open_tasks()
+                self.hire()
             await self._read()
             if self.ended is not None and self.jobs:
                 await self.begun()
@@ -271,7 +272,6 @@ class GuestRun(Driver[object, Called | Withdrawn | Other]):
         if listen is None or task is None:
             await self._read_on()
             return
-        self.eager = True
         context = contextvars.copy_context()
         # in the name of this task: what the operator's functions see is the same as if `_read_on` called them
         listen(lambda data: in_the_name_of(task, partial(context.run, self._hear, data)))
