@@ -205,7 +205,7 @@ async def begun_in_a_callback(driver: Driver[Any, Any], *jobs: Any) -> None:
             driver.begin(job, job)
         called.set()
 
-    task = asyncio.current_task()
+    task = driver._reader = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().call_soon(in_the_name_of, task, callback)
     await called.wait()
@@ -380,3 +380,35 @@ async def test_a_task_group_is_opened_when_main_asks_for_it_and_a_worker_that_is
     with anyio.fail_after(20):
         assert not await driver.drive(main, 60, opens_tasks=False)
     assert done == [1]
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("natively", [True, False])
+async def test_nothing_begins_in_a_callback_after_the_caller_of_the_run_was_cancelled(natively: bool) -> None:
+    done: list[Any] = []
+    task = asyncio.current_task()
+    assert task is not None
+
+    async def work(job: Any) -> None:
+        done.append(job)
+        if job == 1 and natively:
+            task.cancel()
+        elif job == 1:
+            scope.cancel()
+
+    driver: Driver[Any, Any] = Working(work, 2)
+
+    async def main() -> None:
+        await begun_in_a_callback(driver, 1, 2)
+        await anyio.sleep_forever()
+
+    scope = anyio.CancelScope()
+    if natively:
+        with pytest.raises(asyncio.CancelledError):
+            await driver.drive(main, 60)
+        task.uncancel()
+    else:
+        with scope:
+            await driver.drive(main, 60)
+    assert done == [None, 1]
+    assert driver.clear() == [2]

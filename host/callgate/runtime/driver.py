@@ -8,7 +8,6 @@ jobs and their keys; only `_serve` knows what a job is.
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
@@ -23,7 +22,7 @@ from callgate.errors import CallgateError
 
 from .first_step import FirstStep, asyncio_task, in_the_name_of
 
-__all__ = ["TURN_SECONDS", "Driver"]
+__all__ = ["TURN_SECONDS", "Driver", "Worker"]
 
 TURN_SECONDS = 0.005
 """After this time the event loop gets a turn, since tools that never wait would block all other tasks."""
@@ -32,7 +31,9 @@ Key = TypeVar("Key")
 Job = TypeVar("Job")
 
 
-class _Worker:
+class Worker:
+    """A task that does jobs, one after the other."""
+
     __slots__ = ("begun", "scope", "task", "wake")
 
     def __init__(self) -> None:
@@ -59,6 +60,8 @@ class Driver(Generic[Key, Job]):
     def __init__(self, most: int, tasks: anyio.abc.TaskGroup | None = None) -> None:
         self.failure: CallgateError | None = None
         self._tasks = tasks
+        self._reader: asyncio.Task[Any] | None = None
+        """Under asyncio, the task of `main`, if it only waits for a guest: a cancellation of the run shows there."""
         self._opened: anyio.abc.TaskGroup | None = None
         self._scope: anyio.CancelScope | None = None
         self._wakeup = anyio.Event()
@@ -69,8 +72,8 @@ class Driver(Generic[Key, Job]):
         self._others = 0
         """Number of delayed tasks, which the run does not wait for."""
         self._waiting: OrderedDict[Key, Job] = OrderedDict()
-        self._idle: list[_Worker] = []
-        self._at_work: dict[Key, tuple[_Worker, Job]] = {}
+        self._idle: list[Worker] = []
+        self._at_work: dict[Key, tuple[Worker, Job]] = {}
         self._coming = self._finished = False
         self._room: anyio.Event | None = None
         self._done: anyio.Event | None = None
@@ -217,33 +220,33 @@ class Driver(Generic[Key, Job]):
         assert self._tasks is not None
         self._coming = True
         self._count += 1
-        self._tasks.start_soon(self._live, _Worker())
+        self._tasks.start_soon(self._live, Worker())
 
     def begin(self, key: Key, job: Job) -> None:
         """Like `submit`, but an idle worker does the job at once, up to its first wait.
 
         Only under asyncio, `in_the_name_of` a task and in a callback that called `turn_began` first.
         """
-        if not self._idle or self._waiting or self._coming or self.wants_a_turn:
+        if self._may_have_ended or not self._idle or self._waiting or self._coming or self.wants_a_turn:
             self.submit(key, job)
             return
-        task = self._idle[-1].task
-        assert task is not None
-        if not in_the_name_of(task, partial(self._begin, key, job)):
-            self.submit(key, job)
-
-    def _begin(self, key: Key, job: Job) -> bool:
-        """Do a job in the name of the last idle worker. Returns whether the job was begun."""
-        if anyio.current_effective_deadline() == -math.inf:  # an ended run begins nothing
-            return False
         worker = self._idle.pop()
+        assert worker.task is not None
+        in_the_name_of(worker.task, partial(self._begin, worker, key, job))
+
+    @property
+    def _may_have_ended(self) -> bool:
+        """Whether the run may have been cancelled; cheaper than to ask all cancel scopes."""
+        return self._reader is None or self._reader.cancelling() > 0 or self.stopped
+
+    def _begin(self, worker: Worker, key: Key, job: Job) -> None:
         self._at_work[key] = worker, job
         try:
             step = FirstStep(self._serve(job))
         except BaseException as error:  # the worker raises it
             worker.begun = key, error
             worker.wake.set()
-            return True
+            return
         if step.waits:
             worker.begun = key, step
             worker.wake.set()
@@ -251,7 +254,6 @@ class Driver(Generic[Key, Job]):
             self._is_done(key)
             if self._keeps_working(worker):
                 self._idle.append(worker)
-        return True
 
     async def begun(self) -> None:
         """Return when every job that has a worker has begun."""
@@ -301,7 +303,7 @@ class Driver(Generic[Key, Job]):
             self._make_room()
         return job
 
-    async def _live(self, worker: _Worker) -> None:
+    async def _live(self, worker: Worker) -> None:
         worker.task = asyncio_task()
         self._coming = False
         try:
@@ -316,7 +318,7 @@ class Driver(Generic[Key, Job]):
         if not self._finished:
             self._call_one()  # the worker was cancelled because of one job
 
-    async def _woken_up(self, worker: _Worker) -> None:
+    async def _woken_up(self, worker: Worker) -> None:
         """Wait for a call to work, or for a job that was begun in the worker's name; complete that job."""
         thrown: BaseException | None = None
         try:
@@ -335,14 +337,15 @@ class Driver(Generic[Key, Job]):
             raise step
         await self._carried_out(key, step.rest(thrown))
 
-    def _keeps_working(self, worker: _Worker) -> bool:
+    def _keeps_working(self, worker: Worker) -> bool:
         return not (worker.scope.cancel_called or self._finished)
 
-    async def _work_off(self, worker: _Worker) -> None:
+    async def _work_off(self, worker: Worker) -> None:
         while self._keeps_working(worker):
             if self._waiting and self.wants_a_turn:
                 await self._give_a_turn()
-            await anyio.lowlevel.checkpoint_if_cancelled()  # an ended run begins nothing
+            if self._may_have_ended:  # an ended run begins nothing
+                await anyio.lowlevel.checkpoint_if_cancelled()
             if (item := self._next()) is None:
                 return
             self._call_one()

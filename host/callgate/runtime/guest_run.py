@@ -272,6 +272,7 @@ class GuestRun(Driver[object, Called | Withdrawn | Other]):
         if listen is None or task is None:
             await self._read_on()
             return
+        self._reader = task
         context = contextvars.copy_context()
         # in the name of this task: what the operator's functions see is the same as if `_read_on` called them
         listen(lambda data: in_the_name_of(task, partial(context.run, self._hear, data)))
