@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
 import gc
 import weakref
 from collections.abc import Awaitable, Callable
@@ -16,6 +18,7 @@ from hypothesis import strategies as st
 
 from callgate import Runtime, tool
 from callgate.runtime.driver import Driver
+from callgate.runtime.first_step import in_the_name_of
 from callgate.runtime.gate.run_gate import RunGate
 
 pytestmark = pytest.mark.anyio
@@ -187,3 +190,225 @@ async def test_what_is_done_later_takes_no_worker_and_is_not_waited_for() -> Non
     with anyio.fail_after(20):
         assert not await driver.drive(main, 60)
     assert done == ["a", "later"]
+
+
+async def begun_in_a_callback(driver: Driver[Any, Any], *jobs: Any) -> None:
+    """Begin jobs in one callback of the event loop, when a worker is idle."""
+    driver.submit("first", None)
+    await driver.done()
+    await anyio.lowlevel.checkpoint()
+    called = anyio.Event()
+
+    def callback() -> None:
+        driver.turn_began()
+        for job in jobs:
+            driver.begin(job, job)
+        called.set()
+
+    task = driver._reader = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().call_soon(in_the_name_of, task, callback)
+    await called.wait()
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_job_that_never_waits_is_done_in_the_callback_that_begins_it() -> None:
+    done: list[tuple[Any, asyncio.Task[Any] | None]] = []
+
+    async def work(job: Any) -> None:
+        done.append((job, asyncio.current_task()))
+
+    driver: Driver[Any, Any] = Working(work, 2)
+
+    async def main() -> None:
+        await begun_in_a_callback(driver, 1, 2)
+        assert [job for job, _ in done] == [None, 1, 2]
+        assert len({task for _, task in done}) == 1, "each ran in the name of the one worker"
+        assert not driver.jobs
+
+    with anyio.fail_after(20):
+        assert not await driver.drive(main, 60)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_job_that_waits_goes_on_in_the_task_and_the_scopes_in_which_it_began() -> None:
+    variable = contextvars.ContextVar("variable", default=0)
+    seen: list[tuple[int, bool]] = []
+
+    async def work(job: Any) -> None:
+        if job is None:
+            return
+        assert variable.get() == 0, "jobs share no context"
+        variable.set(job)
+        task = asyncio.current_task()
+        assert anyio.current_effective_deadline() < anyio.current_time() + 60
+        with anyio.move_on_after(0.01) as scope:
+            await anyio.sleep_forever()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(anyio.lowlevel.checkpoint)
+        assert task is asyncio.current_task()
+        assert variable.get() == job
+        seen.append((job, scope.cancelled_caught))
+
+    driver: Driver[Any, Any] = Working(work, 2)
+
+    async def main() -> None:
+        await begun_in_a_callback(driver, 1, 2)
+        await driver.done()
+
+    with anyio.fail_after(20):
+        assert not await driver.drive(main, 60)
+    assert sorted(seen) == [(1, True), (2, True)]
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("how", ["job", "native", "run"])
+async def test_a_cancellation_right_after_the_first_step_reaches_what_the_job_awaits(how: str) -> None:
+    ends: list[str] = []
+
+    async def awaited() -> None:
+        try:
+            await anyio.sleep_forever()
+        except asyncio.CancelledError:
+            ends.append("awaited")
+            raise
+
+    async def work(job: Any) -> None:
+        if job is None:
+            return
+        task = asyncio.current_task()
+        assert task is not None
+        waits = asyncio.create_task(awaited())
+        loop = asyncio.get_running_loop()
+        if how == "native":
+            loop.call_soon(task.cancel)
+        elif how == "job":
+            loop.call_soon(driver.cancel, job)
+        else:
+            loop.call_soon(driver.stop)
+        try:
+            await waits
+        except asyncio.CancelledError:
+            ends.append("job")
+            if how == "native":
+                task.uncancel()
+                return
+            raise
+
+    driver: Driver[Any, Any] = Working(work, 2)
+
+    async def main() -> None:
+        await begun_in_a_callback(driver, 1)
+        await driver.done()
+
+    with anyio.fail_after(20):
+        assert await driver.drive(main, 60) is (how == "run")
+    assert ends == ["awaited", "job"]
+    assert not driver.jobs
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_an_ended_run_begins_nothing_in_a_callback() -> None:
+    done: list[Any] = []
+
+    async def work(job: Any) -> None:
+        done.append(job)
+        if job == 1:
+            driver.stop()
+
+    driver: Driver[Any, Any] = Working(work, 2)
+
+    async def main() -> None:
+        await begun_in_a_callback(driver, 1, 2)
+
+    with anyio.fail_after(20):
+        await driver.drive(main, 60)
+    assert done == [None, 1]
+    assert driver.clear() == [2]
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_an_error_of_a_first_step_is_raised_by_the_worker() -> None:
+    async def work(job: Any) -> None:
+        if job == 1:
+            raise RuntimeError("one")
+
+    driver: Driver[Any, Any] = Working(work, 2)
+
+    async def main() -> None:
+        await begun_in_a_callback(driver, 1)
+        await anyio.sleep_forever()
+
+    with anyio.fail_after(20), pytest.raises(ExceptionGroup) as caught:
+        await driver.drive(main, 60)
+    assert "one" in str(caught.value.exceptions[0])
+    assert not driver.jobs
+
+
+@pytest.mark.filterwarnings("ignore:sandbox='unsafe'")
+def test_calls_begin_in_callbacks_also_where_asyncio_runs_without_anyio() -> None:
+    """anyio's own runner says in a context variable which event loop runs; `asyncio.run` says it by its tasks."""
+
+    async def main() -> None:
+        printed: list[asyncio.Task[Any] | None] = []
+        async with Runtime([add], sandbox="unsafe", path="sandbox") as runtime:
+            code = "import asyncio\nx = 0\nfor i in range(20):\n    x = await add(x, i)\n    print(x)\n"
+            code += "sum(await asyncio.gather(*[add(x, i) for i in range(200)]))"
+            result = await runtime.execute_code(code, on_event=lambda event: printed.append(asyncio.current_task()))
+            assert result.value == 190 * 200 + 199 * 100, result
+        assert None not in printed
+
+    asyncio.run(main())
+
+
+async def test_a_task_group_is_opened_when_main_asks_for_it_and_a_worker_that_is_hired_takes_the_first_job() -> None:
+    done: list[Any] = []
+
+    async def work(job: Any) -> None:
+        done.append(job)
+
+    driver: Driver[Any, Any] = Working(work, 2)
+
+    async def main() -> None:
+        await driver.open_tasks()
+        driver.hire()
+        driver.hire()
+        await anyio.wait_all_tasks_blocked()
+        driver.submit(1, 1)
+        await driver.done()
+
+    with anyio.fail_after(20):
+        assert not await driver.drive(main, 60, opens_tasks=False)
+    assert done == [1]
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("natively", [True, False])
+async def test_nothing_begins_in_a_callback_after_the_caller_of_the_run_was_cancelled(natively: bool) -> None:
+    done: list[Any] = []
+    task = asyncio.current_task()
+    assert task is not None
+
+    async def work(job: Any) -> None:
+        done.append(job)
+        if job == 1 and natively:
+            task.cancel()
+        elif job == 1:
+            scope.cancel()
+
+    driver: Driver[Any, Any] = Working(work, 2)
+
+    async def main() -> None:
+        await begun_in_a_callback(driver, 1, 2)
+        await anyio.sleep_forever()
+
+    scope = anyio.CancelScope()
+    if natively:
+        with pytest.raises(asyncio.CancelledError):
+            await driver.drive(main, 60)
+        task.uncancel()
+    else:
+        with scope:
+            await driver.drive(main, 60)
+    assert done == [None, 1]
+    assert driver.clear() == [2]

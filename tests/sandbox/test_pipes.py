@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 from collections.abc import Iterator
 
 import anyio
@@ -207,4 +208,51 @@ async def test_both_streams_go_on_when_both_have_filled_the_buffer(other: Other)
         for fd, stream in ((other.wire, "wire"), (other.output, "output")):
             os.write(fd, b"more")
             assert await pipes.receive() == (stream, b"more")
+    pipes.close()
+
+
+async def test_a_listener_takes_the_wire_first_and_leaves_to_receive_what_it_does_not_take(other: Other) -> None:
+    pipes = other.open()
+    heard: list[bytes] = []
+
+    def listener(data: bytes) -> bool:
+        heard.append(data)
+        return data != b"two"
+
+    pipes.listen(listener)
+    with anyio.fail_after(20):
+        os.write(other.wire, b"one")
+        while not heard:
+            await anyio.lowlevel.checkpoint()
+        os.write(other.wire, b"two")
+        assert await pipes.receive() == ("wire", b"two")
+        os.write(other.output, b"printed")
+        assert await pipes.receive() == ("output", b"printed")
+        pipes.listen(None)
+        os.write(other.wire, b"three")
+        assert await pipes.receive() == ("wire", b"three")
+        pipes.listen(listener)
+        other.shut(other.wire)
+        assert await pipes.receive() == ("wire", b"")
+    assert heard == [b"one", b"two"]
+    pipes.close()
+
+
+async def test_a_listener_hears_nothing_before_receive_has_returned_what_came_earlier(other: Other) -> None:
+    pipes = other.open()
+    heard: list[bytes] = []
+
+    def listener(data: bytes) -> bool:
+        heard.append(data)
+        return False
+
+    pipes.listen(listener)
+    with anyio.fail_after(20):
+        for data in (b"one", b"two"):
+            os.write(other.wire, data)
+            while select.select([other.ours[0]], [], [], 0)[0]:  # until the host has read it
+                await anyio.lowlevel.checkpoint()
+        assert await pipes.receive() == ("wire", b"one")
+        assert await pipes.receive() == ("wire", b"two")
+    assert heard == [b"one"]
     pipes.close()

@@ -39,6 +39,8 @@ class Returned(NamedTuple):
     again: bool
     text: str
     """The result, as compact JSON."""
+    value: Any = None
+    """The value of that text where it is at hand; nobody changes it. None otherwise."""
 
 
 class Failed(NamedTuple):

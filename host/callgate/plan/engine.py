@@ -90,7 +90,7 @@ class Engine:
         self._cause: int | None = None
         self._exceeded = False
         self._turn = _TURN
-        self._work_before = self.inputs.budget.steps_left
+        self._had_a_turn()
         self._finished = False
         at_once(self.taking(list(steps)))
 
@@ -107,14 +107,13 @@ class Engine:
         """Return what to do next. Events about steps that have ended change nothing."""
         actions: list[Action] = []
         self._turn = _TURN
-        if isinstance(event, Begin | GoOn):  # only then others had a turn for sure
-            self._work_before = self.inputs.budget.steps_left
         match event:
             case Returned() | Failed():
                 self._calls.close(event)
                 if self.outcomes[event.step].status == "pending":
                     self._came_back(event, actions)
             case Begin():
+                self._had_a_turn()
                 self._progress.begin()
             case Arrived():
                 at_once(self.inputs.taking([event.step]))
@@ -122,7 +121,7 @@ class Engine:
             case Stop():
                 self._stop(event)
             case GoOn():
-                pass
+                self._had_a_turn()
         self._go_on(actions)
         if self.inputs.held_bytes > self._max_memory_bytes and not self._exceeded:
             self._exceeded = True
@@ -157,6 +156,9 @@ class Engine:
         if not progress.unended and not self._finished:
             self._finished = True
             actions.append(Finished())
+
+    def _had_a_turn(self) -> None:
+        self._work_before = self.inputs.budget.steps_left
 
     @property
     def _worked_enough(self) -> bool:
@@ -212,7 +214,7 @@ class Engine:
     def _end_as(self, event: Returned | Failed) -> None:
         index, outcome = event.step, self.outcomes[event.step]
         if isinstance(event, Returned):
-            self.inputs.keep(index, event.text)
+            self.inputs.keep(index, event.text, event.value)
             self._progress.end(index, "succeeded")
             return
         outcome.error, outcome.kind = event.message, event.kind

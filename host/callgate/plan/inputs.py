@@ -14,7 +14,7 @@ from callgate.tools.turns import Work
 
 from .expressions import Budget, BudgetExceeded
 from .outcomes import Result
-from .sizes import json_size
+from .sizes import SMALL_BYTES, json_size
 
 if TYPE_CHECKING:
     from .steps import CompiledStep
@@ -65,6 +65,8 @@ class Inputs:
         self._readers: list[int] = []
         self._reserve = self.reserve  # one for all results
         self._misses = 0
+        self._unread: list[Result] = []
+        """Results whose values are kept for a step that has not begun; they are not counted yet, so they are few."""
         self.begin()
 
     # the results
@@ -83,10 +85,16 @@ class Inputs:
                 work = 0
                 yield
 
-    def keep(self, index: int, text: str) -> None:
-        """Take a step's result."""
-        self.results[index] = Result(text, self._reserve)
+    def keep(self, index: int, text: str, value: Any = None) -> None:
+        """Take a step's result; `value` is its value where it is at hand."""
+        self.results[index] = result = Result(text, self._reserve)
         self.held_bytes += sys.getsizeof(text)
+        if value is not None and self._readers[index]:
+            self._unread = [each for each in self._unread if each.unread_bytes]
+            if result.offer(value) + sum(each.unread_bytes for each in self._unread) <= SMALL_BYTES:
+                self._unread.append(result)
+            else:
+                result.forget()
 
     def reserve(self, size: int) -> None:
         """Count a value before it is decoded. Raises `Unresolvable` beyond `memory_bytes`; then the run ends, too."""
@@ -109,6 +117,8 @@ class Inputs:
         self.item, self.index, self.item_bytes = item, index, item_bytes
         self.size = 0
         """An upper bound of the value's bytes as JSON."""
+        self.is_measured = True
+        """Whether `size` is exact, but for what is written in the plan: every result is in the value as a whole."""
         self.made = 0
         """Bytes of new text and mapped arrays."""
         self.warnings: list[str] = []
@@ -122,7 +132,9 @@ class Inputs:
         most = self.max_bytes
         if self.size > most and (size := json_size(value, most)) > most:
             raise Unresolvable(f"the arguments would be more than {size} bytes; max_message_bytes is {most}")
-        measured = json_size(value, most) if self.size > _SMALL or step.large else 0
+        measured = 0
+        if step.large or self.size > _SMALL:
+            measured = self.size if self.is_measured and not step.large else json_size(value, most)
         return Arguments(value, max(self.made, measured))
 
     def warn(self, words: str) -> None:

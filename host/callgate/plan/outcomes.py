@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from callgate.tools.decoding import strict_json
+from callgate.tools.decoding import own_json, strict_json
 from callgate.tools.encoding import compact_json
 
 from .sizes import memory_of
@@ -29,10 +28,13 @@ class Result:
         charge: called with the bytes of memory that decoding will take; may raise.
     """
 
-    __slots__ = ("_charge", "_inside", "_read_bytes", "_value", "text")
+    __slots__ = ("_charge", "_inside", "_offered", "_read_bytes", "_value", "text", "unread_bytes")
 
     def __init__(self, text: str, charge: Callable[[int], None] | None = None) -> None:
         self.text = text
+        self.unread_bytes = 0
+        """Memory of the value that was offered, until the first use."""
+        self._offered: Any = _UNREAD
         self._charge = charge
         self._read_bytes = 0
         self._value: Any = _UNREAD
@@ -42,8 +44,9 @@ class Result:
     def value(self) -> Any:
         """The JSON value; shared, not to be changed."""
         if self._value is _UNREAD:
-            self._count(self.text)
-            self._value = json.loads(self.text)
+            size, self.unread_bytes = self.unread_bytes, 0
+            self._count(size or memory_of(self.text))
+            self._value = own_json(self.text) if self._offered is _UNREAD else self._offered
         return self._value
 
     @property
@@ -53,18 +56,24 @@ class Result:
             value = self.value
             self._inside = json_inside(value)
             if self._inside is not value:
-                self._count(value)
+                self._count(memory_of(value))
         return self._inside
 
+    def offer(self, value: Any) -> int:
+        """Take the value instead of decoding it at first use. Returns the bytes of memory that it takes, about."""
+        self._offered = value
+        self.unread_bytes = memory_of(self.text)
+        return self.unread_bytes
+
     def forget(self) -> int:
-        """Free the decoded values, and keep the text. Returns the bytes of memory they took, about."""
+        """Free the values, and keep the text. Returns the bytes of memory that were counted for them."""
         freed, self._read_bytes = self._read_bytes, 0
-        self._value = self._inside = _UNREAD
+        self._value = self._inside = self._offered = _UNREAD
+        self.unread_bytes = 0
         return freed
 
-    def _count(self, text: str) -> None:
+    def _count(self, size: int) -> None:
         if self._charge is not None:
-            size = memory_of(text)
             self._read_bytes += size
             self._charge(size)
 

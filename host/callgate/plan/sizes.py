@@ -40,4 +40,9 @@ def memory_of(text: str) -> int:
     text four bytes."""
     if len(text) < 100:  # quick, and not too little for any text
         return 100 + 24 * len(text)
-    return sys.getsizeof(text) + 80 * (1 + text.count(",") + text.count("[") + 3 * text.count("{"))
+    return sys.getsizeof(text) + 80 * (1 + text.count(",") + _count("[", text) + 3 * _count("{", text))
+
+
+def _count(mark: str, text: str) -> int:
+    """Count a sign that is often only the first one, or not there: to search is ten times as fast as to count."""
+    return text.count(mark) if text.find(mark, 1) > 0 else text.startswith(mark)

@@ -69,12 +69,14 @@ class At(Reference):
             value = result.inside if path else result.value
         elif source == ITEM:
             inputs.size += inputs.item_bytes
+            inputs.is_measured = False
             value = inputs.item
         else:
             inputs.size += 8
             return inputs.index
         if not path:
             return value
+        inputs.is_measured = False
         if len(path) > _SHORT_PATH:
             inputs.walk(len(path) // 2)
         try:
@@ -109,6 +111,7 @@ class AsText:
         inputs.make(json_size(value, inputs.max_bytes))
         text = compact_json(value)
         inputs.size += 6 * len(text)  # what JSON can make of a character
+        inputs.is_measured = False
         got, written = described(value).partition(" (")[0], self.value.text
         inputs.warn(f"{self.place!r} takes text: {written}, {got}, was written as JSON text")
         return text
@@ -129,6 +132,7 @@ class Text:
             total += len(part)
             made.append(part)
         inputs.size += 6 * total  # what JSON can make of a character
+        inputs.is_measured = False
         return "".join(made)
 
 

@@ -353,7 +353,8 @@ def _counts(given: Any) -> dict[str, int]:
 
 def result_reply(number: int | str, body: str) -> bytes:
     """Encode the response to a call that succeeded; `body` is its result as JSON text."""
-    return f'{{"jsonrpc":"2.0","result":{body},"id":{encode(number)}}}\n'.encode()
+    written = number if type(number) is int else encode(number)
+    return f'{{"jsonrpc":"2.0","result":{body},"id":{written}}}\n'.encode()
 
 
 def error_reply(number: int | str | None, error: ToolError) -> bytes:

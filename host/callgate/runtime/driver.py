@@ -7,11 +7,11 @@ jobs and their keys; only `_serve` knows what a job is.
 
 from __future__ import annotations
 
-import contextvars
+import asyncio
 import time
-import types
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import anyio
@@ -20,22 +20,27 @@ import anyio.lowlevel
 
 from callgate.errors import CallgateError
 
-__all__ = ["TURN_SECONDS", "Driver", "FirstStep", "Worker"]
+from .first_step import FirstStep, asyncio_task, in_the_name_of
+
+__all__ = ["TURN_SECONDS", "Driver", "Worker"]
 
 TURN_SECONDS = 0.005
 """After this time the event loop gets a turn, since tools that never wait would block all other tasks."""
 
 Key = TypeVar("Key")
 Job = TypeVar("Job")
-Result = TypeVar("Result")
 
 
 class Worker:
     """A task that does jobs, one after the other."""
 
-    __slots__ = ("scope", "wake")
+    __slots__ = ("begun", "scope", "task", "wake")
 
     def __init__(self) -> None:
+        self.task: asyncio.Task[Any] | None = None
+        """The worker's task, under asyncio: jobs may begin in its name."""
+        self.begun: tuple[Any, FirstStep[None] | BaseException] | None = None
+        """Key of a job that was begun in the worker's name, and its first step or error."""
         self.scope = anyio.CancelScope()
         self.wake = anyio.Event()
 
@@ -55,6 +60,9 @@ class Driver(Generic[Key, Job]):
     def __init__(self, most: int, tasks: anyio.abc.TaskGroup | None = None) -> None:
         self.failure: CallgateError | None = None
         self._tasks = tasks
+        self._reader: asyncio.Task[Any] | None = None
+        """Under asyncio, the task of `main`, if it only waits for a guest: a cancellation of the run shows there."""
+        self._opened: anyio.abc.TaskGroup | None = None
         self._scope: anyio.CancelScope | None = None
         self._wakeup = anyio.Event()
         self._turn_began = time.perf_counter()
@@ -67,9 +75,8 @@ class Driver(Generic[Key, Job]):
         self._idle: list[Worker] = []
         self._at_work: dict[Key, tuple[Worker, Job]] = {}
         self._coming = self._finished = False
-        self._room = anyio.Event()
-        self._done = anyio.Event()
-        self._done.set()
+        self._room: anyio.Event | None = None
+        self._done: anyio.Event | None = None
 
     async def _serve(self, job: Job) -> None:
         """Carry out one job. Raises only cancellation."""
@@ -77,17 +84,43 @@ class Driver(Generic[Key, Job]):
 
     # the run
 
-    async def drive(self, main: Callable[[], Awaitable[None]], wall_seconds: float) -> bool:
-        """Run `main`, and end all jobs when `main` or the time has ended. Returns whether the time was over."""
+    async def drive(
+        self, main: Callable[[], Awaitable[None]], wall_seconds: float, *, opens_tasks: bool = True
+    ) -> bool:
+        """Run `main`, and end all jobs when `main` or the time has ended. Returns whether the time was over.
+
+        Args:
+            main: submits the jobs.
+            wall_seconds: for `main` and all jobs.
+            opens_tasks: make the task group now. False: `main` calls `open_tasks` before it submits the first job.
+        """
         with anyio.move_on_after(wall_seconds) as self._scope:
-            async with anyio.create_task_group() as self._tasks:
+            if opens_tasks:
+                await self.open_tasks()
+            try:
                 await main()
+            except BaseException as error:
+                if self._opened is None or not await self._opened.__aexit__(type(error), error, error.__traceback__):
+                    raise
+            else:
                 self._finished = True
                 for worker in self._idle:  # a cancellation would leave a traceback, which holds the run in memory
                     worker.wake.set()
-                if self._at_work or self._others:
-                    self._tasks.cancel_scope.cancel()
+                if self._opened is not None:
+                    if self._at_work or self._others:
+                        self._opened.cancel_scope.cancel()
+                    await self._opened.__aexit__(None, None, None)
         return self._scope.cancelled_caught and self.failure is None
+
+    async def open_tasks(self) -> None:
+        """Make the task group of the jobs, if there is none yet."""
+        if self._tasks is None:
+            self._tasks = self._opened = await anyio.create_task_group().__aenter__()
+
+    def hire(self) -> None:
+        """Start a worker that waits for the first job."""
+        if not (self._coming or self._count):
+            self._start_one()
 
     def fail(self, failure: CallgateError) -> None:
         """Record the reason for the end; the first one counts."""
@@ -135,6 +168,10 @@ class Driver(Generic[Key, Job]):
         """Whether it is time for a turn of other tasks."""
         return time.perf_counter() - self._turn_began > TURN_SECONDS
 
+    def turn_began(self) -> None:
+        """Note that other tasks have just had a turn."""
+        self._turn_began = time.perf_counter()
+
     async def turn(self) -> None:
         """Let the event loop run other tasks; callers that come meanwhile share this turn."""
         if self._next_turn is not None:
@@ -144,7 +181,7 @@ class Driver(Generic[Key, Job]):
         try:
             await anyio.lowlevel.checkpoint()
         finally:
-            self._turn_began = time.perf_counter()
+            self.turn_began()
             self._next_turn.set()
             self._next_turn = None
 
@@ -177,10 +214,46 @@ class Driver(Generic[Key, Job]):
             self._coming = True
             self._idle.pop().wake.set()
         elif self._count < self._most:
-            assert self._tasks is not None
-            self._coming = True
-            self._count += 1
-            self._tasks.start_soon(self._live, Worker())
+            self._start_one()
+
+    def _start_one(self) -> None:
+        assert self._tasks is not None
+        self._coming = True
+        self._count += 1
+        self._tasks.start_soon(self._live, Worker())
+
+    def begin(self, key: Key, job: Job) -> None:
+        """Like `submit`, but an idle worker does the job at once, up to its first wait.
+
+        Only under asyncio, `in_the_name_of` a task and in a callback that called `turn_began` first.
+        """
+        if self._may_have_ended or not self._idle or self._waiting or self._coming or self.wants_a_turn:
+            self.submit(key, job)
+            return
+        worker = self._idle.pop()
+        assert worker.task is not None
+        in_the_name_of(worker.task, partial(self._begin, worker, key, job))
+
+    @property
+    def _may_have_ended(self) -> bool:
+        """Whether the run may have been cancelled; cheaper than to ask all cancel scopes."""
+        return self._reader is None or self._reader.cancelling() > 0 or self.stopped
+
+    def _begin(self, worker: Worker, key: Key, job: Job) -> None:
+        self._at_work[key] = worker, job
+        try:
+            step = FirstStep(self._serve(job))
+        except BaseException as error:  # the worker raises it
+            worker.begun = key, error
+            worker.wake.set()
+            return
+        if step.waits:
+            worker.begun = key, step
+            worker.wake.set()
+        else:
+            self._is_done(key)
+            if self._keeps_working(worker):
+                self._idle.append(worker)
 
     async def begun(self) -> None:
         """Return when every job that has a worker has begun."""
@@ -231,19 +304,38 @@ class Driver(Generic[Key, Job]):
         return job
 
     async def _live(self, worker: Worker) -> None:
+        worker.task = asyncio_task()
+        self._coming = False
         try:
             with worker.scope:
                 while self._keeps_working(worker):  # a late cancellation must not hit the next job
-                    self._coming = False
                     await self._work_off(worker)
                     if self._keeps_working(worker):
                         self._idle.append(worker)
-                        await worker.wake.wait()
-                        worker.wake = anyio.Event()
+                        await self._woken_up(worker)
         finally:
             self._count -= 1
         if not self._finished:
             self._call_one()  # the worker was cancelled because of one job
+
+    async def _woken_up(self, worker: Worker) -> None:
+        """Wait for a call to work, or for a job that was begun in the worker's name; complete that job."""
+        thrown: BaseException | None = None
+        try:
+            await worker.wake.wait()
+        except BaseException as error:
+            if worker.begun is None:
+                raise
+            thrown = error
+        worker.wake = anyio.Event()
+        if worker.begun is None:
+            self._coming = False
+            return
+        (key, step), worker.begun = worker.begun, None
+        if isinstance(step, BaseException):
+            self._is_done(key)
+            raise step
+        await self._carried_out(key, step.rest(thrown))
 
     def _keeps_working(self, worker: Worker) -> bool:
         return not (worker.scope.cancel_called or self._finished)
@@ -252,21 +344,28 @@ class Driver(Generic[Key, Job]):
         while self._keeps_working(worker):
             if self._waiting and self.wants_a_turn:
                 await self._give_a_turn()
-            await anyio.lowlevel.checkpoint_if_cancelled()  # an ended run begins nothing
+            if self._may_have_ended:  # an ended run begins nothing
+                await anyio.lowlevel.checkpoint_if_cancelled()
             if (item := self._next()) is None:
                 return
             self._call_one()
             key, job = item
             self._at_work[key] = worker, job
-            try:
-                await self._serve(job)
-            except anyio.get_cancelled_exc_class() as cancelled:
-                # its frames hold the data that was being sent, until garbage is collected
-                raise cancelled.with_traceback(None) from None
-            finally:
-                del self._at_work[key]
-                if not self._done.is_set():
-                    self._done.set()
+            await self._carried_out(key, self._serve(job))
+
+    async def _carried_out(self, key: Key, job: Awaitable[None]) -> None:
+        try:
+            await job
+        except anyio.get_cancelled_exc_class() as cancelled:
+            # its frames hold the data that was being sent, until garbage is collected
+            raise cancelled.with_traceback(None) from None
+        finally:
+            self._is_done(key)
+
+    def _is_done(self, key: Key) -> None:
+        del self._at_work[key]
+        if self._done is not None:
+            self._done.set()
 
     async def _give_a_turn(self) -> None:
         """Let other tasks run. `begun` waits meanwhile, since this worker takes another job afterwards."""
@@ -286,55 +385,5 @@ class Driver(Generic[Key, Job]):
         return item
 
     def _make_room(self) -> None:
-        if not self._waiting:
+        if self._room is not None and not self._waiting:
             self._room.set()
-
-
-class FirstStep(Generic[Result]):
-    """Runs a coroutine to its first wait, and raises its exceptions: many coroutines end without any wait.
-
-    Between the first step and `rest`, the caller must not wake anything that the coroutine waits for.
-
-    Attributes:
-        waits: whether the coroutine waits; then `await step.rest()` completes it.
-        result: the result of a coroutine that has ended.
-    """
-
-    __slots__ = ("_coroutine", "_run", "_yielded", "result", "waits")
-
-    result: Result
-
-    def __init__(self, coroutine: Coroutine[Any, Any, Result]) -> None:
-        self._coroutine = coroutine
-        self._run = contextvars.copy_context().run  # the tool gets its own context, as in a task of its own
-        try:
-            self._yielded = self._run(coroutine.send, None)
-            self.waits = True
-        except StopIteration as end:
-            self.result = end.value
-            self.waits = False
-
-    @types.coroutine
-    def rest(self) -> Generator[Any, Any, Result]:
-        """Run the coroutine to its end."""
-        yielded = self._yielded
-        while True:
-            thrown: BaseException | None = None
-            sent: Any = None
-            try:
-                sent = yield yielded
-            except GeneratorExit:
-                self._coroutine.close()
-                raise
-            except BaseException as error:
-                thrown = error
-            try:
-                if thrown is None:
-                    yielded = self._run(self._coroutine.send, sent)
-                else:
-                    yielded = self._run(self._coroutine.throw, thrown)
-            except StopIteration as end:
-                result: Result = end.value
-                return result
-            finally:
-                del thrown

@@ -14,9 +14,12 @@
 
 from __future__ import annotations
 
+import contextvars
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property, partial
+from itertools import chain
 
 import anyio
 import anyio.lowlevel
@@ -36,11 +39,13 @@ from callgate.protocol.run import (
     error_reply,
     result_reply,
 )
+from callgate.protocol.run import Event as WireEvent
 from callgate.sandbox.backend import Allowance, Backend, Guest, GuestExit, Usage
 from callgate.sandbox.pool import WarmPool
 from callgate_guest.wire import INVALID_REQUEST
 
 from .driver import Driver
+from .first_step import asyncio_task, in_the_name_of
 from .gate.events import Printed, tell
 from .result import CodeResult, RunError, RunUsage
 from .run import CodeRun, explain_death, host_error, left_under_way, program_error, waited_for
@@ -57,6 +62,9 @@ _EVENTS_A_TURN = 2_000
 """Messages of a guest before other tasks get a turn: a message may have 3 bytes, and one read 64 KiB."""
 _UNSENT_BYTES = 32 << 20
 """Bytes of replies that the guest has not read, before the host serves no further call."""
+_MAY_CALL = "await"
+"""A program with this word probably makes calls."""
+_JOBS = (Called, Withdrawn, Other)
 _MOMENT_MILLISECONDS = 50
 _HUNG_UP = RunError(
     "GuestDied", "the program closed its wire to the host: close no file descriptor that it did not open itself"
@@ -95,10 +103,15 @@ class GuestRun(Driver[object, Called | Withdrawn | Other]):
         self._received_bytes = 0
         self._cancelled: set[int | str] = set()
         """Ids of calls that the program cancelled before they had begun."""
+        self._is_listening = False
+        """Whether `_read_on` waits for bytes."""
+        self._heard: Iterator[WireEvent] | BaseException | None = None
+        """Events, or the fault, that `_hear` has left to `_read_on`."""
+        self._ahead = self._others = 0
+        """Bytes read while calls wait for a worker; number of calls that are no plain ones."""
         self._unfinished: list[Called | Withdrawn | Other] = []
         self._unsent_bytes = 0
         self._sent: anyio.Event | None = None
-        self._batch_turn = anyio.Lock()
 
     async def run(self) -> None:
         """Send the program and serve it to its end. Raises only cancellation."""
@@ -112,7 +125,7 @@ class GuestRun(Driver[object, Called | Withdrawn | Other]):
             self.fail(reached)
         else:
             self._is_sent = True
-            await self._to_the_end(request)
+            await self._to_the_end(self._sent_at_once(request))
             self._hung_up = self.died and await _outlives_its_wire(self._guest)
             self._usage = self._guest.usage()
         self._wall_seconds, self._is_over = time.perf_counter() - started, True
@@ -172,12 +185,30 @@ class GuestRun(Driver[object, Called | Withdrawn | Other]):
 
     def _left_unfinished(self) -> tuple[str, int] | None:
         """If a limit ended a program that waited for calls: the first call's tool, and the number of calls."""
+        if not self._unfinished:
+            return None
         left = [call for call in self._unfinished if isinstance(call, Called)]
         first = min(left, key=lambda call: call.id if type(call.id) is int else _LAST, default=None)
         over = self.ended is not None or (self.ending is not None and isinstance(self.failure, LimitReached))
         return (first.method, len(left)) if over and first is not None else None
 
-    async def _to_the_end(self, request: bytes) -> None:
+    @cached_property
+    def _batch_turn(self) -> anyio.Lock:
+        return anyio.Lock()
+
+    def _sent_at_once(self, request: bytes) -> bytes | None:
+        """Send the program before anything else is made for the run. Returns what is left for `send`."""
+        send: Callable[[bytes], bool] | None = getattr(self._guest, "send_at_once", None)
+        if send is None:
+            return request
+        try:
+            rest = None if send(request) else b""
+        except SandboxCrashed:
+            return request  # `send` raises it again
+        self._sent_bytes += len(request)
+        return rest
+
+    async def _to_the_end(self, request: bytes | None) -> None:
         async def main() -> None:
             try:
                 await self._through(request)
@@ -188,15 +219,19 @@ class GuestRun(Driver[object, Called | Withdrawn | Other]):
                     with anyio.CancelScope(shield=True):  # short: it only gives turns to other tasks
                         await self._record_cancelled(waiting)
 
-        is_late = await self.drive(main, self._limits.wall_seconds)
+        is_late = await self.drive(main, self._limits.wall_seconds, opens_tasks=False)
         if self.ended is None:
             self._print_unread()
         if is_late and (self.ended is None or self.ended.error is None):
             self.fail(LimitReached("wall_seconds", self._limits.wall_seconds))
 
-    async def _through(self, request: bytes) -> None:
+    async def _through(self, request: bytes | None) -> None:
         try:
-            await self._send(request)
+            if request is not None:
+                await self._send(request)
+            if _MAY_CALL in self._run.code:  # the guest works meanwhile
+                await self.open_tasks()
+                self.hire()
             await self._read()
             if self.ended is not None and self.jobs:
                 await self.begun()
@@ -233,45 +268,103 @@ class GuestRun(Driver[object, Called | Withdrawn | Other]):
         return isinstance(call, Other) or call.id not in self._cancelled
 
     async def _read(self) -> None:
-        others = 0
-        ahead = 0  # bytes read while calls wait for a worker
+        listen, task = getattr(self._guest, "listen", None), asyncio_task()
+        if listen is None or task is None:
+            await self._read_on()
+            return
+        self._reader = task
+        context = contextvars.copy_context()
+        # in the name of this task: what the operator's functions see is the same as if `_read_on` called them
+        listen(lambda data: in_the_name_of(task, partial(context.run, self._hear, data)))
+        try:
+            await self._read_on()
+        finally:
+            listen(None)
+
+    async def _read_on(self) -> None:
         while True:
-            if not self.waiting:
-                ahead = 0
-            elif ahead > _READ_AHEAD_BYTES:
+            if self._is_far_ahead():
                 await self.wait_for_room()
+            self._is_listening = True
             stream, data = await self._guest.receive()
+            self._is_listening = False
             if stream == "output":
                 self._print(data.decode("utf-8", "replace"))
                 continue
             if not data:
                 self.died = True
                 return
-            self._received_bytes += len(data)
-            ahead += len(data)
-            for number, event in enumerate(self._wire.receive(data), 1):
+            heard, self._heard = self._heard, None
+            if isinstance(heard, BaseException):
+                raise heard
+            events = self._events_in(data) if heard is None else heard
+            for number, event in enumerate(events, 1):
                 if number % _EVENTS_A_TURN == 0:
                     await anyio.lowlevel.checkpoint()
-                kind = type(event)
-                if kind is Called:
-                    self.submit(event.id, event)  # type: ignore[union-attr, arg-type]
-                elif kind is Wrote:
-                    self._print(event.text)  # type: ignore[union-attr]
-                elif kind is Working:
+                if type(event) in _JOBS:
+                    await self.open_tasks()
+                if self._take(event):
+                    continue
+                if type(event) is Working:
                     await anyio.lowlevel.checkpoint()
-                elif kind is Ended:
+                elif type(event) is Ended:
                     self._print_unread()
-                    self.ended = event if self.failure is None else None  # type: ignore[assignment]
+                    self.ended = event if self.failure is None else None
                     return
-                elif kind is Ending:
-                    self.ending = event  # type: ignore[assignment]
                 elif isinstance(event, CallCancelled):
                     await self.begun()
                     if not self.cancel_unless_waiting(event.id):
                         self._cancelled.add(event.id)  # recorded when a worker takes it
-                elif isinstance(event, (Withdrawn, Other)):
-                    others += 1
-                    self.submit(("other", others), event)
+
+    def _hear(self, data: bytes) -> bool:
+        """Take the events in `data` while `_read_on` waits for them. Returns whether no event is left for it."""
+        if not self._is_listening or self._is_far_ahead():
+            return False
+        self.turn_began()
+        events = self._events_in(data)
+        try:
+            for event in events:
+                if self._tasks is None and type(event) in _JOBS:
+                    self._heard = chain((event,), events)
+                    return False
+                if type(event) is Called:
+                    self.begin(event.id, event)
+                elif not self._take(event):
+                    self._heard = chain((event,), events)
+                    return False
+                if self.wants_a_turn:
+                    self._heard = events
+                    return False
+        except BaseException as error:
+            self._heard = error
+            return False
+        return True
+
+    def _events_in(self, data: bytes) -> Iterator[WireEvent]:
+        self._received_bytes += len(data)
+        self._ahead += len(data)
+        return self._wire.receive(data)
+
+    def _is_far_ahead(self) -> bool:
+        """Whether the calls that wait for a worker take too much memory."""
+        if not self.waiting:
+            self._ahead = 0
+        return self._ahead > _READ_AHEAD_BYTES
+
+    def _take(self, event: WireEvent) -> bool:
+        """Do what an event asks for. Returns False for an event that may have to wait for other tasks."""
+        if type(event) is Called:
+            self.submit(event.id, event)
+        elif type(event) is Wrote:
+            self._print(event.text)
+        elif type(event) is Ending:
+            self.ending = event
+        elif isinstance(event, (Withdrawn, Other)):
+            self._others += 1
+            self.submit(("other", self._others), event)
+        else:
+            return False
+        return True
 
     def _print_unread(self) -> None:
         """Print the output that is still in the pipe of stdout and stderr."""

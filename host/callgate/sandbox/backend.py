@@ -6,6 +6,7 @@ Every backend passes the same conformance suite (``tests/sandbox/test_conformanc
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
@@ -13,9 +14,11 @@ from typing import Literal, Protocol
 import callgate_guest.wire
 from callgate.limits import Limits
 
-__all__ = ["Allowance", "Backend", "Guest", "GuestExit", "Stream", "Usage", "guest_command", "python_here"]
+__all__ = ["Allowance", "Backend", "Guest", "GuestExit", "Listener", "Stream", "Usage", "guest_command", "python_here"]
 
 Stream = Literal["wire", "output"]
+Listener = Callable[[bytes], bool]
+"""Receives bytes of the wire as they come; returns False to have `Guest.receive` return the bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,15 @@ class GuestExit:
 
 
 class Guest(Protocol):
-    """One guest: a process that runs programs, and the wire to it."""
+    """One guest: a process that runs programs, and the wire to it.
+
+    A guest may have two more verbs, which save time:
+
+    - ``listen(listener: Listener | None)``: bytes of the wire go to the listener first, in the callback of the event
+      loop that has read them, unless `receive` has not returned all that came before;
+    - ``send_at_once(data: bytes) -> bool``: write to the wire of an idle guest without waiting. Returns whether all was
+      written; if not, the next `send` writes the rest first.
+    """
 
     async def send(self, data: bytes) -> None:
         """Write to the guest's wire. Waits while the guest does not read.

@@ -23,7 +23,7 @@ import anyio.lowlevel
 
 from callgate.errors import SandboxCrashed
 
-from .backend import GuestExit, Stream, Usage
+from .backend import GuestExit, Listener, Stream, Usage
 from .streams import END, Inbox, Writer
 
 __all__ = ["FILES_HINT", "Pipes", "ProcessGuest", "make_pipes", "open_pipes", "readers"]
@@ -120,6 +120,7 @@ class Pipes:
         self._watched: set[Stream] = set()
         self._ended: set[Stream] = set()
         self._closed = False
+        self._listener: Listener | None = None
         self._watch()
 
     def _watch(self) -> None:
@@ -142,11 +143,16 @@ class Pipes:
             self._unwatch(stream)
             if stream == "output":
                 return
+        elif stream == "wire" and self._listener is not None and self._inbox.empty and self._listener(data):
+            return
         self._inbox.put(stream, data)
         if self._inbox.held > _HELD:
             self._unwatch("wire")
             self._unwatch("output")
         self._news.set()
+
+    def listen(self, listener: Listener | None) -> None:
+        self._listener = listener
 
     async def receive(self) -> tuple[Stream, bytes]:
         while (item := self._inbox.take()) is None:
@@ -173,6 +179,9 @@ class Pipes:
     async def send(self, data: bytes) -> None:
         await self._writer.send(data)
 
+    def send_at_once(self, data: bytes) -> bool:
+        return self._writer.send_at_once(data)
+
     def close(self) -> None:
         if not self._closed:
             self._closed = True
@@ -180,6 +189,7 @@ class Pipes:
                 self._unwatch(stream)
                 os.close(fd)
             self._writer.close()
+            self._listener = None
             self._news.set()
 
 
@@ -257,6 +267,12 @@ class ProcessGuest:
 
     async def send(self, data: bytes) -> None:
         await self._pipes.send(data)
+
+    def send_at_once(self, data: bytes) -> bool:
+        return self._pipes.send_at_once(data)
+
+    def listen(self, listener: Listener | None) -> None:
+        self._pipes.listen(listener)
 
     async def receive(self) -> tuple[Stream, bytes]:
         return await self._pipes.receive()

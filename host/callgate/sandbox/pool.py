@@ -50,7 +50,7 @@ class WarmPool:
         self._ending: deque[Guest] = deque()
         self._in_hand: list[Guest] = []  # guests that `_see_to_ends` is just ending
         self._wanted = anyio.Event()
-        self._ended = anyio.Event()
+        self._resting: list[anyio.Event] = []  # of the tasks `_see_to_ends` that have nothing to do
         self._tasks: anyio.abc.TaskGroup
 
     @property
@@ -60,7 +60,8 @@ class WarmPool:
 
     async def __aenter__(self) -> WarmPool:
         # these belong to one event loop, and the pool may be entered again in another
-        self._slots, self._wanted, self._ended = anyio.Semaphore(self._max_guests), anyio.Event(), anyio.Event()
+        self._slots, self._wanted = anyio.Semaphore(self._max_guests), anyio.Event()
+        self._resting.clear()
         self._tasks = anyio.create_task_group()
         await self._tasks.__aenter__()
         for _ in range(_ENDS_AT_A_TIME):
@@ -131,13 +132,15 @@ class WarmPool:
 
     def _end(self, guest: Guest) -> None:
         self._ending.append(guest)
-        self._ended.set()
-        self._ended = anyio.Event()
+        if self._resting:
+            self._resting.pop().set()
 
     async def _see_to_ends(self) -> None:
         while True:
             while not self._ending:
-                await self._ended.wait()
+                woken = anyio.Event()
+                self._resting.append(woken)
+                await woken.wait()
             guest = self._ending.popleft()
             self._in_hand.append(guest)
             await _ended(guest)

@@ -35,6 +35,10 @@ class Inbox:
         self._items: deque[tuple[Stream, bytes]] = deque()
         self.held = 0
 
+    @property
+    def empty(self) -> bool:
+        return not self._items
+
     def put(self, stream: Stream, data: bytes) -> None:
         self._items.append((stream, data))
         self.held += len(data) + _ITEM_BYTES
@@ -107,6 +111,18 @@ class Writer(ABC):
             self._waiting -= 1
             if left and (begun or len(left) < len(data)):
                 self._rest = left
+
+    def send_at_once(self, data: bytes) -> bool:
+        """Write as much of `data` as there is room for. The next `send` writes the rest first. Only if `idle`.
+
+        Returns:
+            Whether all was written.
+
+        Raises:
+            SandboxCrashed: the other side has closed its end.
+        """
+        self._rest = memoryview(data)[self.write(memoryview(data)) :]
+        return not self._rest
 
     def forget(self) -> None:
         """Drop the rest of a message: the guest is gone."""

@@ -18,13 +18,15 @@ import sys
 from array import array
 from collections.abc import Iterable
 
-__all__ = ["MOST", "STEP", "Sums", "best", "packed"]
+__all__ = ["MOST", "STEP", "Sums", "best", "lanes", "packed", "whole"]
 
 STEP = 1 / 128
 """The score of 1 in a lane. A tool that fits a query of 20 words scores 20 to 60; a lane holds a score of 512."""
 MOST = 65_535
 """Largest number in a lane."""
 
+_USUAL = 4
+"""A mark that bytes of good tools reach in most queries."""
 _LOW = 0 if sys.byteorder == "little" else 1  # which byte of a lane is the low one
 _BELOW = [bytes(range(mark)) for mark in range(257)]
 _FROM = [bytes(value >= mark for value in range(256)) for mark in range(257)]
@@ -37,26 +39,33 @@ def packed(places: int, numbers: Iterable[tuple[int, int]]) -> int:
         places: number of lanes.
         numbers: place and number.
     """
-    lanes = array("H", bytes(2 * places))
+    found = lanes(places, 0)
     for place, number in numbers:
-        lanes[place] += number
-    return int.from_bytes(lanes.tobytes(), sys.byteorder)
+        found[place] += number
+    return whole(found)
+
+
+def lanes(places: int, total: int) -> array[int]:
+    """The numbers in the lanes of `total`, by place."""
+    return array("H", total.to_bytes(2 * places, sys.byteorder))
+
+
+def whole(numbers: array[int]) -> int:
+    """Lanes with these numbers."""
+    return int.from_bytes(numbers.tobytes(), sys.byteorder)
 
 
 class Sums:
     """The sums of all places.
 
     Args:
-        places: number of lanes.
-        total: the lanes.
+        numbers: the sums, by place.
     """
 
-    __slots__ = ("_total", "numbers", "places")
+    __slots__ = ("numbers",)
 
-    def __init__(self, places: int, total: int) -> None:
-        self.places = places
-        self._total = total
-        self.numbers = memoryview(total.to_bytes(2 * places, sys.byteorder)).cast("H")
+    def __init__(self, numbers: array[int]) -> None:
+        self.numbers = numbers
         """By place."""
 
     def best(self, count: int) -> list[int]:
@@ -65,12 +74,10 @@ class Sums:
         Places with 0 are left out. If fewer than `count` are left, so are places with less than a 128th of the largest
         number.
         """
-        raw = self.numbers.obj
-        assert isinstance(raw, bytes)
-        upper = raw[1 - _LOW :: 2]
-        found = (
-            best(upper, count) if len(upper.translate(None, _BELOW[1])) >= count else best(self._shifted(upper), count)
-        )
+        upper = self.numbers.tobytes()[1 - _LOW :: 2]
+        found = best(upper, count)
+        if len(found) < count:
+            found = best(self._shifted(upper), count)
         if len(found) > count:
             found.sort(key=self.numbers.__getitem__, reverse=True)
             del found[count:]
@@ -86,10 +93,8 @@ class Sums:
         while left:
             bits += 1
             left = left.translate(None, _BELOW[1 << bits])
-        if bits == 8:
-            return upper
         # bits that the shift brings in from the next lane lie above the 8 bits that are taken
-        return (self._total >> bits).to_bytes(2 * self.places, sys.byteorder)[_LOW::2]
+        return (whole(self.numbers) >> bits).to_bytes(2 * len(self.numbers), sys.byteorder)[_LOW::2]
 
 
 def best(plane: bytes, count: int) -> list[int]:
@@ -99,20 +104,24 @@ def best(plane: bytes, count: int) -> list[int]:
         plane: one byte for each place.
         count: number of wanted bytes.
     """
-    left = plane.translate(None, _BELOW[1])
-    low, high = 1, 256
+    low, high = _USUAL, 256
+    left = plane.translate(None, _BELOW[low])
+    if len(left) < count:
+        low, high = 1, low
+        left = plane.translate(None, _BELOW[low])
     if len(left) > count:
-        while high - low > 1:
-            middle = (low + high) // 2
+        while high - low > 1:  # most bytes are small: look from below
+            middle = min(2 * low, (low + high) // 2)
             above = left.translate(None, _BELOW[middle])
             if len(above) >= count:
                 left, low = above, middle
             else:
                 high = middle
     marks = plane.translate(_FROM[low])
+    find = marks.find
     found: list[int] = []
-    at = marks.find(1)
+    at = find(1)
     while at >= 0:
         found.append(at)
-        at = marks.find(1, at + 1)
+        at = find(1, at + 1)
     return found

@@ -13,14 +13,12 @@ Knows counted words by place; not what the places stand for.
 from __future__ import annotations
 
 import math
-from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from sys import byteorder
 
 from .compounds import begins_of
-from .lanes import MOST, STEP, Sums, packed
+from .lanes import MOST, STEP, Sums, lanes, packed, whole
 
 __all__ = ["Postings", "Profile"]
 
@@ -100,42 +98,54 @@ class Postings:
                 smallest numbers are left out; that takes some thirty rare words.
             among: lanes of ones for the documents that count; None for all.
         """
-        once = repeated = 0
-        few = array("H", bytes(2 * self.places))
-        for posting, weight in self._fitting(terms):
-            for place, number in posting.few:
-                few[place] += number * weight
-            if weight == 2:
+        postings = self._postings
+        once = repeated = most = 0
+        rare: list[tuple[tuple[tuple[int, int], ...], int]] = []
+        for term, times in terms.items():
+            posting = postings.get(term) or self._posting(term)
+            weight = _WEIGHTS[times if times < 6 else 6]
+            most += posting.top * weight
+            if posting.few:
+                rare.append((posting.few, weight))
+            elif weight == 2:
                 once += posting.lanes
             else:
                 repeated += posting.lanes * weight
-        total = once + once + repeated + int.from_bytes(few.tobytes(), byteorder)
-        return Sums(self.places, total if among is None else total & among)
-
-    def _fitting(self, terms: Mapping[str, int]) -> list[tuple[_Posting, int]]:
-        """Postings and weights of the terms, without those that could make a sum overflow."""
-        found = []
-        most = 0
-        for term, times in terms.items():
-            posting = self._postings.get(term) or self._posting(term)
-            weight = _WEIGHTS[times if times < 6 else 6]
-            found.append((posting, weight))
-            most += posting.top * weight
         if most > MOST:
-            found.sort(key=lambda each: each[0].top * each[1])
-            while most > MOST:
-                posting, weight = found.pop(0)
-                most -= posting.top * weight
-        return found
+            return self.sums(self._fitting(terms, most), among)
+        total = once << 1
+        numbers = lanes(self.places, total + repeated if repeated else total)
+        for few, weight in rare:
+            for place, number in few:
+                numbers[place] += number * weight
+        if among is not None:
+            numbers = lanes(self.places, whole(numbers) & among)
+        return Sums(numbers)
+
+    def _fitting(self, terms: Mapping[str, int], most: int) -> dict[str, int]:
+        """The terms without those with the smallest numbers, so that no sum can overflow.
+
+        Args:
+            terms: the terms of a query, and how often each occurs.
+            most: the largest sum that there could be.
+        """
+        tops = {term: self._posting(term).top * _WEIGHTS[min(times, 6)] for term, times in terms.items()}
+        left_out = set()
+        for term in sorted(tops, key=tops.__getitem__):
+            if most <= MOST:
+                break
+            left_out.add(term)
+            most -= tops[term]
+        return {term: times for term, times in terms.items() if term not in left_out}
 
     def mask(self, places: Iterable[int]) -> int:
         """Lanes of ones at these places."""
         return packed(self.places, ((place, MOST) for place in places))
 
     def _posting(self, term: str) -> _Posting:
-        counts = self._counts.get(term)
-        if counts is None:
-            return _NOTHING
+        kept, counts = self._postings.get(term), self._counts.get(term)
+        if kept is not None or counts is None:
+            return kept or _NOTHING
         rarity = math.log(1 + (self.places - len(counts) + 0.5) / (len(counts) + 0.5))
         factor, norms = rarity * (_K1 + 1) / STEP / 2, self._norms
         numbers = tuple((place, round(factor * n / (n + norms[place])) or 1) for place, n in counts.items())

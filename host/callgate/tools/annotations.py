@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import inspect
 import itertools
-import types
 import typing
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import pydantic
@@ -33,10 +33,11 @@ from callgate.errors import ConfigurationError, InvalidArguments, ToolError
 from .encoding import NotJson, compact_json, encoding
 from .exact_types import parameter_type, result_type, words_of
 from .faults import MAX_FAULTS, MAX_LOOKED_AT, Fault, described, path_text, refusal, unknown_argument
+from .plain_types import failing_fast, is_closed, is_plain
 from .signature import NOTHING
 from .turns import LARGE_BYTES, Work, at_once, uncollected
 
-__all__ = ["Arguments", "FunctionArguments", "TypedResult", "UntypedResult"]
+__all__ = ["Arguments", "Encoded", "FunctionArguments", "TypedResult", "UntypedResult"]
 
 _MOST_ERRORS = 5_000
 """Most errors that pydantic is asked to list; listing them takes some milliseconds."""
@@ -92,6 +93,13 @@ class Arguments:
         yield
         return (yield from self._validated(tool, arguments, text))
 
+    def copied(self, arguments: dict[str, Any], *, large: bool) -> dict[str, Any] | None:
+        """What `validate` returns for these arguments, which are JSON values, without writing them as text.
+
+        None if it takes a text: to say what is wrong, or since the types are not their own JSON form.
+        """
+        return None
+
     def _validated(self, tool: str, arguments: dict[str, Any], text: str) -> Work[dict[str, Any]]:
         raise NotImplementedError
 
@@ -132,7 +140,23 @@ class FunctionArguments(Arguments):
         self.schema.setdefault("properties", {})
         for parameter in parameters:
             self._show_default(parameter)
+        self._adapter = adapter
         self._validate = adapter.validator.validate_json
+        self._is_closed = all(is_closed(each.annotation) for each in parameters) and not self._fills
+
+    @cached_property
+    def _until_a_fault(self) -> pydantic_core.SchemaValidator:
+        """A validator that stops at the first fault of an array: it finds no 200,000."""
+        return pydantic_core.SchemaValidator(failing_fast(self._adapter.core_schema))
+
+    def copied(self, arguments: dict[str, Any], *, large: bool) -> dict[str, Any] | None:
+        if not self._is_closed:
+            return None
+        validator = self._until_a_fault if large else self._adapter.validator
+        try:
+            return self._filled(validator.validate_python(arguments, strict=True))
+        except pydantic.ValidationError:
+            return None
 
     def _validated(self, tool: str, arguments: dict[str, Any], text: str) -> Work[dict[str, Any]]:
         if len(text) <= LARGE_BYTES:
@@ -141,6 +165,12 @@ class FunctionArguments(Arguments):
         if len(unknown) > MAX_LOOKED_AT:  # the other arguments need no check
             faults = [Fault(name, self._problem("extra_forbidden", "", (name,))) for name in unknown[:MAX_FAULTS]]
             raise refusal(tool, faults, f"; and {len(unknown) - len(faults)} more")
+        if not any(isinstance(value, dict) and len(value) > _FIRST_BEGINNING for value in arguments.values()):
+            try:
+                with uncollected():
+                    return self._filled(self._until_a_fault.validate_json(text, strict=True))
+            except pydantic.ValidationError:
+                yield
         if (first := (yield from self._first_errors(arguments))) is not None:
             raise refusal(tool, self._faults(first, arguments), "; there may be more")
         with uncollected():
@@ -255,6 +285,15 @@ class FunctionArguments(Arguments):
         return expected(message)
 
 
+class Encoded(typing.NamedTuple):
+    """A large result."""
+
+    text: str
+    """Compact JSON."""
+    value: Any = None
+    """The value of that text where it is at hand: a copy that the tool does not know. None otherwise."""
+
+
 class TypedResult:
     """The contract of a function with a return annotation.
 
@@ -269,6 +308,7 @@ class TypedResult:
         if description:
             self.schema.setdefault("description", description)
         self._plain = is_plain(annotation)
+        self._is_closed = is_closed(annotation)
         self._validate = adapter.validator
         self._serialize = adapter.serializer.to_python
 
@@ -289,16 +329,17 @@ class TypedResult:
             problem = str(error) if isinstance(error, NotJson) else "result cannot be written as JSON"
         raise broken_contract(tool, problem)
 
-    def encoding(self, tool: str, result: Any) -> Work[str]:
+    def encoding(self, tool: str, result: Any) -> Work[Encoded]:
         """`encode` for a large result: in turns where the value is its own JSON form, otherwise in one step."""
         if not self._plain:
-            return self.encode(tool, result)
+            return Encoded(self.encode(tool, result))
         try:
             typed = self._validate.validate_python(result, strict=True)
         except pydantic.ValidationError:
-            return self.encode(tool, result)
+            return Encoded(self.encode(tool, result))
         yield
-        return (yield from UntypedResult().encoding(tool, typed))
+        encoded = yield from UntypedResult().encoding(tool, typed)
+        return encoded._replace(value=typed) if self._is_closed else encoded
 
     def _typed(self, result: Any) -> str:
         typed = self._validate.validate_python(result, strict=True)
@@ -321,10 +362,10 @@ class UntypedResult:
             raise broken_contract(tool, str(error)) from None
 
     @staticmethod
-    def encoding(tool: str, result: Any) -> Work[str]:
+    def encoding(tool: str, result: Any) -> Work[Encoded]:
         """The same in turns, for a result that is large."""
         try:
-            return (yield from encoding(result, "result"))
+            return Encoded((yield from encoding(result, "result")))
         except NotJson as error:
             raise broken_contract(tool, str(error)) from None
 
@@ -348,20 +389,6 @@ def broken_contract(tool: str, problem: str) -> ToolError:
 def expected(message: str) -> str:
     """pydantic's message as an expectation: ``Input should be a valid integer`` becomes ``a valid integer``."""
     return message.removeprefix("Input should be ").removeprefix("Value error, ")[:300]
-
-
-def is_plain(annotation: Any) -> bool:
-    """Whether every value of the type is its own JSON form."""
-    if annotation in (str, int, float, bool, None, type(None), Any, list, dict):
-        return True
-    origin, args = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin is list:
-        return not args or is_plain(args[0])
-    if origin is dict:
-        return not args or (args[0] is str and is_plain(args[1]))
-    if origin in (typing.Union, types.UnionType):
-        return all(is_plain(arg) for arg in args)
-    return False
 
 
 def _arguments_adapter(tool: str, fields: dict[str, Any]) -> pydantic.TypeAdapter[Any]:

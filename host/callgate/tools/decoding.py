@@ -16,9 +16,11 @@ from collections.abc import Iterator
 from json import JSONDecodeError
 from typing import Any, NoReturn
 
-from .turns import Work
+from pydantic_core import from_json
 
-__all__ = ["counting", "decoding", "depth", "outside_strings", "strict_json"]
+from .turns import Work, uncollected
+
+__all__ = ["counting", "decoding", "depth", "outside_strings", "own_json", "strict_json"]
 
 _LONG = 1 << 16
 _MAX_DIGITS = 400
@@ -85,6 +87,17 @@ _long_decoder = json.JSONDecoder(
 def strict_json(text: str) -> Any:
     """The value of a JSON text. Raises `ValueError` (`json.JSONDecodeError` for bad syntax) or `RecursionError`."""
     return _decode(text) if len(text) < _LONG else _long_decoder.decode(text)
+
+
+def own_json(text: str) -> Any:
+    """The value of a JSON text that callgate itself wrote. Not strict, and twice as fast for long texts."""
+    if len(text) < _LONG:
+        return json.loads(text)
+    try:
+        with uncollected():
+            return from_json(text, cache_strings="keys")
+    except ValueError:  # more levels than pydantic reads
+        return json.loads(text)
 
 
 def decoding(text: str) -> Work[Any]:

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from callgate_guest import json_forms
 from callgate_guest.json_forms import NotFinite, encoder, json_form, key_form
 
 from .faults import path_text
+from .quick_writer import quick_text
 from .turns import Work, at_once
 
 __all__ = ["NotJson", "TooLong", "canonical_json", "compact_json", "encoding"]
 
 _MOST_AT_ONCE = 2_000
-"""Members that the standard library writes at once."""
+"""Members that are written at once."""
 _TURN = 1 << 18
 """Characters between two turns of others: a few milliseconds."""
 _STEP = 256
@@ -28,6 +30,7 @@ _BITS_SQUARED = 10_000
 """Bits of an integer, squared, that count for one character: the time to write an integer grows with the square."""
 _MAX_LEVELS = 900
 _WALKED = (dict, list, tuple)
+_TEXT = {str}
 
 _compact = encoder(ensure_ascii=False)
 _canonical = encoder(sort_keys=True)
@@ -89,13 +92,13 @@ def _checked(text: str) -> str:
 
 
 def _pieces(value: Any, most: int | None, sort_keys: bool) -> Work[str]:
-    """JSON text. The standard library writes runs of flat members; this function writes the levels around them."""
+    """JSON text. One call writes a run of members; this function writes the levels around the runs."""
     if type(value) is str:
         return "".join((yield from _long_text(value)))
     if not value or type(value) not in _WALKED:
         return _checked(_compact(value))
     done = ["{" if type(value) is dict else "["]
-    stack: list[tuple[Iterator[Any], bool]] = [(yield from _members(value, sort_keys))]
+    stack = [_Members((yield from _named(value)), sort_keys)]
     size = written = 0
     while stack:
         size += _STEP
@@ -104,18 +107,17 @@ def _pieces(value: Any, most: int | None, sort_keys: bool) -> Work[str]:
             if most is not None and written > most:
                 raise TooLong
             yield
-        members, named = stack[-1]
-        flat, inside = _flat(members, named)
-        if flat:
-            text = _checked(_compact(dict(flat) if named else flat))[1:-1]
-            size += len(text)
+        members = stack[-1]
+        text, cost, inside = members.next_run()
+        if text:
+            size += cost
             written += len(text)
             done += (text,) if done[-1][-1] in "[{" else (",", text)
         if inside is not None:
             name, value = inside
             if done[-1][-1] not in "[{":
                 done.append(",")
-            if named:
+            if members.named:
                 done.append(_checked(_compact({name: 0}))[1:-2])
             if type(value) is str:
                 done += yield from _long_text(value)
@@ -123,11 +125,11 @@ def _pieces(value: Any, most: int | None, sort_keys: bool) -> Work[str]:
                 written += len(value)
                 continue
             done.append("{" if type(value) is dict else "[")
-            stack.append((yield from _members(value, sort_keys)))
+            stack.append(_Members((yield from _named(value)), sort_keys))
             if len(stack) > _MAX_LEVELS:
                 raise RecursionError
-        elif not flat:
-            done.append("}" if named else "]")
+        elif not text:
+            done.append("}" if members.named else "]")
             stack.pop()
     yield
     return "".join(done)
@@ -143,25 +145,51 @@ def _long_text(text: str) -> Work[list[str]]:
     return done
 
 
-def _members(value: dict[Any, Any] | list[Any] | tuple[Any, ...], sort_keys: bool) -> Work[tuple[Iterator[Any], bool]]:
-    if not isinstance(value, dict):
-        return iter(value), False
-    if not all(type(key) is str for key in value):
-        named: dict[str, Any] = {}
-        for number, (key, item) in enumerate(value.items(), 1):
-            named[key_form(key)] = item
-            if number % _MOST_AT_ONCE == 0:
-                yield
-        if len(named) < len(value):
-            raise ValueError
-        value = named
-    if sort_keys:
-        return iter([(name, value[name]) for name in sorted(value)]), True
-    return iter(value.items()), True
+def _named(value: dict[Any, Any] | list[Any] | tuple[Any, ...]) -> Work[dict[str, Any] | list[Any] | tuple[Any, ...]]:
+    """The value; an object has strings as its keys. In turns."""
+    if not isinstance(value, dict) or set(map(type, value)) <= _TEXT:
+        return value
+    named: dict[str, Any] = {}
+    for number, (key, item) in enumerate(value.items(), 1):
+        named[key_form(key)] = item
+        if number % _MOST_AT_ONCE == 0:
+            yield
+    if len(named) < len(value):
+        raise ValueError
+    return named
 
 
-def _flat(members: Iterator[Any], named: bool) -> tuple[list[Any], tuple[Any, Any] | None]:
-    """The next flat members, and the member with members of its own that ends them."""
+class _Members:
+    """The members of an array or object, in runs."""
+
+    __slots__ = ("_batch", "_members", "_sorted", "named")
+
+    def __init__(self, value: dict[str, Any] | list[Any] | tuple[Any, ...], sort_keys: bool) -> None:
+        self.named = isinstance(value, dict)
+        self._sorted = sort_keys
+        self._batch: Iterator[Any] = iter(())
+        """Members that are written one level at a time."""
+        self._members: Iterator[Any] = iter(value)
+        if isinstance(value, dict):
+            self._members = iter([(name, value[name]) for name in sorted(value)] if sort_keys else value.items())
+
+    def next_run(self) -> tuple[str, int, tuple[str, Any] | None]:
+        """The text of the next members and what it cost to write; and the member with members of its own, or the long
+        text, that comes after them. Both are empty at the end."""
+        flat, inside = _flat(self._batch, self.named)
+        if not flat and inside is None:
+            batch = list(islice(self._members, _MOST_AT_ONCE))
+            quick = quick_text(dict(batch) if self.named else batch, flat=self._sorted) if batch else ("", 0)
+            if quick is not None:
+                return *quick, None
+            self._batch = iter(batch)
+            flat, inside = _flat(self._batch, self.named)
+        text = _checked(_compact(dict(flat) if self.named else flat))[1:-1] if flat else ""
+        return text, len(text), inside
+
+
+def _flat(members: Iterator[Any], named: bool) -> tuple[list[Any], tuple[str, Any] | None]:
+    """The next flat members, and the member with members of its own, or the long text, that ends them."""
     found: list[Any] = []
     size = 0
     for member in members:
@@ -176,7 +204,7 @@ def _flat(members: Iterator[Any], named: bool) -> tuple[list[Any], tuple[Any, An
         elif kind in _WALKED and value:
             return found, (member if named else ("", member))
         found.append(member)
-        if len(found) == _MOST_AT_ONCE or size > _TURN:
+        if size > _TURN:
             break
     return found, None
 

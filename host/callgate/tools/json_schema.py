@@ -18,7 +18,7 @@ from typing import Any
 
 from callgate.errors import ConfigurationError
 
-from .annotations import Arguments, UntypedResult, broken_contract
+from .annotations import Arguments, Encoded, UntypedResult, broken_contract
 from .decoding import decoding, depth
 from .encoding import NotJson, compact_json
 from .faults import MAX_FAULTS, MAX_LOOKED_AT, Fault, described, path_text, refusal, unknown_argument
@@ -110,11 +110,11 @@ class SchemaResult:
         text = UntypedResult.encode(tool, result)
         return at_once(self._checked(tool, json.loads(text), text))
 
-    def encoding(self, tool: str, result: Any) -> Work[str]:
+    def encoding(self, tool: str, result: Any) -> Work[Encoded]:
         """`encode` in turns, for a large result."""
-        text = yield from UntypedResult().encoding(tool, result)
+        text = (yield from UntypedResult().encoding(tool, result)).text
         value = yield from decoding(text)
-        return (yield from self._checked(tool, value, text))
+        return Encoded((yield from self._checked(tool, value, text)), value)
 
     def _checked(self, tool: str, value: Any, text: str) -> Work[str]:
         try:

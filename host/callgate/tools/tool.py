@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import anyio
 
     # imported with the first tool: pydantic and jsonschema_rs are slow to import
-    from .annotations import Arguments, TypedResult, UntypedResult
+    from .annotations import Arguments, Encoded, TypedResult, UntypedResult
     from .json_schema import SchemaResult
     from .signature import Docs
 
@@ -251,6 +251,10 @@ class Tool:
         """`validate` in turns, for large arguments. Raises `InvalidArguments`."""
         return self.input_contract.validating(self.name, arguments)
 
+    def copied(self, arguments: dict[str, Any], *, large: bool) -> dict[str, Any] | None:
+        """`validate` for arguments that are JSON values for sure; None if only `validate` can tell."""
+        return self.input_contract.copied(arguments, large=large)
+
     def encode(self, result: Any) -> str:
         """The result as compact JSON text.
 
@@ -259,7 +263,7 @@ class Tool:
         """
         return self.result_contract.encode(self.name, result)
 
-    def encoding(self, result: Any) -> Work[str]:
+    def encoding(self, result: Any) -> Work[Encoded]:
         """`encode` in turns, for a large result. Raises `ToolError`."""
         return self.result_contract.encoding(self.name, result)
 

@@ -13,7 +13,8 @@ from callgate.plan.sizes import json_size
 from callgate.program.graph.walking.ghost import Place
 from callgate.program.graph.walking.walk import MadeCall, Unsure
 from callgate.protocol.run import encode, error_object
-from callgate.runtime.driver import Driver, FirstStep
+from callgate.runtime.driver import Driver
+from callgate.runtime.first_step import FirstStep
 from callgate.runtime.run import CodeRun
 
 from .ahead import Ahead

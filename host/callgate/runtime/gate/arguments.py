@@ -6,6 +6,7 @@ Large values are handled in turns: after a few milliseconds of work the event lo
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import sys
 from collections.abc import Iterator, Mapping
@@ -18,7 +19,7 @@ from callgate.tools import Tool
 from callgate.tools.decoding import decoding
 from callgate.tools.encoding import canonical_json, compact_json, encoding
 from callgate.tools.faults import described
-from callgate.tools.turns import LARGE_BYTES, Work, at_once
+from callgate.tools.turns import LARGE_BYTES, Work
 
 from .failures import crashed
 
@@ -27,7 +28,13 @@ __all__ = ["as_dict", "copy_of", "in_turns", "key_of", "validated", "validated_b
 T = TypeVar("T")
 
 _VALUES_A_TURN = 20_000
+_VALUES_A_RUN = 1_000
+_RUN = 50
+"""Values that take as long as one run takes besides its values."""
 _FLAT = frozenset({str, int, float, bool, type(None)})
+_TEXTS = {str}
+_EMPTY_TEXT = sys.getsizeof("")
+"""Bytes that an ASCII text takes besides its characters."""
 
 
 def as_dict(tool: Tool, arguments: Any) -> dict[str, Any]:
@@ -39,9 +46,17 @@ def as_dict(tool: Tool, arguments: Any) -> dict[str, Any]:
     )
 
 
-def validated_by(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments that the tool receives. Raises `ToolError`; other exceptions are hidden as `ToolCrashed`."""
+def validated_by(tool: Tool, arguments: dict[str, Any], *, are_json: bool = False) -> dict[str, Any]:
+    """The arguments that the tool receives. Raises `ToolError`; other exceptions are hidden as `ToolCrashed`.
+
+    Args:
+        tool: the tool.
+        arguments: as the caller gave them.
+        are_json: whether they are JSON values for sure, since callgate read them from JSON text.
+    """
     try:
+        if are_json and (ready := tool.copied(arguments, large=False)) is not None:
+            return ready
         return tool.validate(arguments)
     except ToolError:
         raise
@@ -49,11 +64,13 @@ def validated_by(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
         raise crashed(tool, error) from None
 
 
-async def validated(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
+async def validated(tool: Tool, arguments: dict[str, Any], *, are_json: bool = False) -> dict[str, Any]:
     """Do the work of `validated_by`; validate large arguments in turns."""
     if not _large(arguments):
-        return validated_by(tool, arguments)
+        return validated_by(tool, arguments, are_json=are_json)
     try:
+        if are_json and (ready := tool.copied(arguments, large=True)) is not None:
+            return ready
         return await in_turns(tool.validating(arguments))
     except ToolError:
         raise
@@ -100,25 +117,19 @@ def weight(value: Any, enough: int) -> int:
     """Memory of a JSON value in bytes, about. Counting stops above `enough`."""
     if type(value) in _FLAT:
         return sys.getsizeof(value)
-    if type(value) is dict and len(value) < 32 and _FLAT.issuperset(map(type, value.values())):  # most calls' arguments
-        return sys.getsizeof(value) + sum(map(sys.getsizeof, value)) + sum(map(sys.getsizeof, value.values()))
-    return at_once(weighing(value, enough))
-
-
-def weighing(value: Any, enough: int) -> Work[int]:
-    """Do the work of `weight`, in turns if there are many values.
-
-    Memory counts, not characters: one emoji makes every character of its text take four bytes. A key that several
-    objects share counts once, since the JSON decoder shares it.
-    """
-    total = seen = 0
+    if type(value) is dict and len(value) < 32:  # most calls' arguments
+        total = sys.getsizeof(value)
+        for key, item in value.items():
+            if type(item) not in _FLAT:
+                break
+            total += sys.getsizeof(key) + sys.getsizeof(item)
+        else:
+            return total
+    total = 0
     keys: set[int] = set()
     levels: list[Iterator[Any]] = [iter((value,))]
     while levels and total <= enough:
         for item in levels[-1]:
-            seen += 1
-            if seen % _VALUES_A_TURN == 0:
-                yield
             total += sys.getsizeof(item)
             if isinstance(item, dict):
                 levels.append(_inside(item, keys))
@@ -140,3 +151,40 @@ def _inside(value: dict[Any, Any], keys: set[int]) -> Iterator[Any]:
             keys.add(id(key))
             yield key
         yield below
+
+
+def weighing(value: Any, enough: int) -> Work[int]:
+    """Do the work of `weight` for many values: in runs, and in turns.
+
+    Memory counts, not characters: one emoji makes every character of its text take four bytes. A key that several
+    objects share counts once, since the JSON decoder shares it.
+    """
+    total = seen = 0
+    keys: set[int] = set()
+    runs: list[tuple[Iterator[Any], bool]] = [(iter((value,)), False)]
+    while runs and total <= enough:
+        members, are_keys = runs[-1]
+        run = list(itertools.islice(members, _VALUES_A_RUN))
+        if not run:
+            runs.pop()
+            continue
+        seen += len(run) + _RUN
+        if seen > _VALUES_A_TURN:
+            seen = 0
+            yield
+        if are_keys:
+            named = {id(key): key for key in run}
+            run = [key for each, key in named.items() if each not in keys]
+            keys.update(named)
+        kinds = set(map(type, run))
+        if kinds == _TEXTS and (together := "".join(run)).isascii():
+            total += len(together) + len(run) * _EMPTY_TEXT
+            continue
+        total += sum(map(sys.getsizeof, run))
+        if not kinds <= _FLAT:
+            objects = [item for item in run if isinstance(item, dict)]
+            arrays = [item for item in run if isinstance(item, (list, tuple))]
+            runs.append((itertools.chain.from_iterable(map(dict.values, objects)), False))
+            runs.append((itertools.chain.from_iterable(objects), True))
+            runs.append((itertools.chain.from_iterable(arrays), False))
+    return total

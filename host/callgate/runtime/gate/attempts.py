@@ -82,7 +82,9 @@ class Attempts:
                 if adapted and timeout is not None and isinstance(error, ToolTimedOut):
                     timeout = max(timeout, PLAN_TIMEOUT_SECONDS)  # the adapted timeout may be too short
             await anyio.sleep(retry.delay_seconds(failures, random.random()))
-            call.validated = await validated(tool, call.given)  # the function may have changed its own copy
+            call.validated = await validated(
+                tool, call.given, are_json=call.are_json
+            )  # the function may have changed its own copy
 
     def _timeout(self, call: CallUnderWay) -> float | None:
         """Seconds for one attempt; None for no timeout."""
@@ -131,7 +133,8 @@ class Attempts:
         finally:
             if progressing is not None:
                 progressing.over = True
-            listening.set(before)  # `reset` would fail if the call is cancelled in another context
+            if before is not progressing:
+                listening.set(before)  # `reset` would fail if the call is cancelled in another context
             self._places.release()
             if shared is not None:
                 shared.release()
@@ -167,7 +170,8 @@ async def _call_once(call: CallUnderWay, threads: Threads | None) -> str:
     try:
         result = await (tool.invoke(call.validated) if threads is None else threads.run(tool, call.validated))
         if weight(result, LARGE_BYTES) > LARGE_BYTES:
-            return await in_turns(tool.encoding(result))
+            text, call.value = await in_turns(tool.encoding(result))
+            return text
         return tool.encode(result)
     except ToolError as error:
         make_presentable(tool, error)

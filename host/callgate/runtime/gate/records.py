@@ -75,6 +75,8 @@ class CallUnderWay:
     fallback: str | None = None
     tried: tuple[str, ...] = ()
     """The tools that failed before, if this call is a fallback."""
+    are_json: bool = False
+    """Whether the arguments are JSON values for sure, since callgate read them from JSON text."""
     failure: CallStatus = "refused"
     """The status that the record gets if an error is raised now."""
     size: int = 0
@@ -91,3 +93,5 @@ class CallUnderWay:
     """The cache key, if the result may be cached."""
     deadline: Deadline | None = None
     """The timeout of the task that makes the call, if it makes many."""
+    value: Any = None
+    """The value of a large result where it is at hand; shared, not to be changed."""

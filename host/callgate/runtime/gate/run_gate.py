@@ -113,7 +113,7 @@ class RunGate:
         return self._pass(CallUnderWay(name, arguments, timeout_seconds, retry, fallback))
 
     def take(self, call: CallUnderWay) -> Coroutine[Any, Any, str]:
-        """Do the work of `call` for a call that says more."""
+        """Do the work of `call` for a `CallUnderWay` that may say more, and whose `value` is read afterwards."""
         return self._pass(call)
 
     def begin_anew(self, answered: Answered, cancelled: int) -> None:
@@ -175,7 +175,7 @@ class RunGate:
         try:
             if call.size <= LARGE_BYTES and not self._entrance.locked():
                 tool = self._allow(call, known)
-                call.validated = validated_by(tool, call.given)
+                call.validated = validated_by(tool, call.given, are_json=call.are_json)
             else:
                 tool = await self._enter(call, known)
             seconds = self._kept_seconds(tool)
@@ -210,6 +210,7 @@ class RunGate:
                 failed.args = (failed.message,)
                 raise failed from None
             record.fallback = instead.name
+            call.value = instead.value
             return text
         except BaseException:
             self._cut_off(call)
@@ -270,7 +271,7 @@ class RunGate:
             if large:
                 await self._weigh(call)
             tool = self._allow(call, known)
-            call.validated = await validated(tool, call.given)
+            call.validated = await validated(tool, call.given, are_json=call.are_json)
             if large and tool.requires_approval:
                 call.shown = await copy_of(call.given)
             return tool
@@ -303,6 +304,7 @@ class RunGate:
         if changed is not None:
             call.failure = "refused"
             call.record.changed_arguments = call.given = as_dict(tool, changed)
+            call.are_json = False
             call.validated = await validated(tool, call.given)
             if call.key:
                 call.key = await key_of(tool, call.given)
@@ -355,4 +357,6 @@ class RunGate:
             record.fallback_call = len(self.records) + 1
         given = call.arguments if record.changed_arguments is None else record.changed_arguments
         tried = (*call.tried, call.name)
-        return CallUnderWay(name, given, call.timeout_seconds, tried=tried, deadline=call.deadline)
+        return CallUnderWay(
+            name, given, call.timeout_seconds, tried=tried, are_json=call.are_json, deadline=call.deadline
+        )

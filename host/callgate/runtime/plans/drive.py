@@ -14,7 +14,7 @@ import anyio.lowlevel
 from callgate.errors import LimitReached
 from callgate.plan.actions import Action, Begin, Call, Exceeded, Finished, GoOn, Paused, Stop
 from callgate.plan.actions import Event as EngineEvent
-from callgate.plan.compile import CompiledPlan
+from callgate.plan.compile import CompiledPlan, CompiledStep
 from callgate.plan.engine import Engine
 from callgate.runtime.driver import Driver, Worker
 from callgate.runtime.gate.arguments import in_turns
@@ -194,7 +194,7 @@ class PlanDrive(Driver[Any, Call]):
         if numbers:
             if step.for_each is not None:  # items may have begun in another order
                 numbers.sort(key=self._items.__getitem__)
-            timing = self._timing(index, numbers)
+            timing = self._timing(step, numbers)
         if outcome.fallback is not None:
             timing["fallback"] = outcome.fallback
         ended = StepResult(
@@ -217,12 +217,11 @@ class PlanDrive(Driver[Any, Call]):
         if self._on_event is not None:
             tell(self._on_event, StepEnded(ended))
 
-    def _timing(self, index: int, numbers: list[int]) -> dict[str, Any]:
+    def _timing(self, step: CompiledStep, numbers: list[int]) -> dict[str, Any]:
         """The fields of a step's result that come from the gate's records."""
-        records = [self._gate.records[number] for number in numbers]
-        items = self._plan.steps[index].for_each is not None
-        first = records[0]
-        if len(records) == 1 and first.fallback_call is None:
+        items = step.for_each is not None
+        first = self._gate.records[numbers[0]]
+        if len(numbers) == 1 and first.fallback_call is None:
             return {
                 "arguments": [_given(first)] if items else _given(first),
                 "started_seconds": first.started_seconds,
@@ -231,6 +230,7 @@ class PlanDrive(Driver[Any, Call]):
                 "cached": first.cached,
                 "calls": (first.id,),
             }
+        records = [self._gate.records[number] for number in numbers]
         everything = [each for number in numbers for each in self._gate.chain(number)]
         started = min(each.started_seconds for each in everything)
         instead = [each.tool for each in everything[1:] if each.status == "succeeded"]
@@ -242,7 +242,7 @@ class PlanDrive(Driver[Any, Call]):
             "duration_seconds": max(each.started_seconds + each.duration_seconds for each in everything) - started,
             "attempts": sum(each.attempts for each in everything),
             "cached": all(record.cached for record in records),
-            "fallback": instead[-1] if instead and not items and self._plan.steps[index].threshold is None else None,
+            "fallback": instead[-1] if instead and not items and step.threshold is None else None,
             "calls": tuple(each.id for each in everything),
         }
 

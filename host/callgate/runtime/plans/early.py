@@ -31,16 +31,17 @@ __all__ = ["EarlyCall", "EarlyCalls", "make_call"]
 
 async def make_call(gate: RunGate, call: Call, deadline: Deadline | None = None) -> Returned | Failed:
     """Make a call that an engine requests, and return its outcome. Raises `LimitReached`: see `RunGate.call`."""
-    under_way = CallUnderWay(
-        call.tool, call.arguments, call.timeout_seconds, call.retry, call.fallback, deadline=deadline
-    )
     first = len(gate.records)  # the gate records a call before it waits for anything
+    # a plan's values were read from JSON text: the plan's own, or that of a result
+    under_way = CallUnderWay(
+        call.tool, call.arguments, call.timeout_seconds, call.retry, call.fallback, are_json=True, deadline=deadline
+    )
     try:
         text = await gate.take(under_way)
     except ToolError as error:
         unknown = any(each.status == "unknown_outcome" for each in gate.chain(first))
         return Failed(*call[:3], error.message, type(error).__name__, unknown)
-    return Returned(*call[:3], text)
+    return Returned(*call[:3], text, under_way.value)
 
 
 @dataclass(slots=True)
@@ -128,7 +129,9 @@ class EarlyCalls(Driver[Any, EarlyCall]):
             self.started.add(call.step)
             tell(self._on_event, StepStarted(self._engine.steps[call.step].id, call.tool))
         try:
-            early.outcome = await make_call(self._gate, call)
+            outcome = await make_call(self._gate, call)
+            # nobody counts the memory of outcomes that wait for the complete plan
+            early.outcome = outcome._replace(value=None) if isinstance(outcome, Returned) else outcome
         except LimitReached:  # the complete plan finds out for itself
             self._over = True
             early.record = -1

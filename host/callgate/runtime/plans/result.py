@@ -22,9 +22,9 @@ _LINE_CHARACTERS = 400
 _LEAST_SHARE = 100
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True)  # not frozen: making one would take four times as long
 class StepResult:
-    """The result of one step."""
+    """The result of one step, like a `CallRecord` only to be read."""
 
     id: str
     tool: str

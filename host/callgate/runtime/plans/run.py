@@ -33,7 +33,7 @@ from callgate.runtime.gate.approval import Allow, Decision, Deny, answer_of
 from callgate.runtime.gate.events import Event
 from callgate.runtime.result import RunError, RunUsage
 from callgate.runtime.run import host_error
-from callgate.tools.decoding import decoding
+from callgate.tools.decoding import decoding, own_json
 from callgate.tools.encoding import encoding
 from callgate.tools.turns import at_once
 
@@ -241,7 +241,7 @@ class PlanRun:
             if drive.failure is None:
                 reached = LimitReached("memory_bytes", self.limits.memory_bytes, held)
                 error = RunError("LimitReached", f"{reached}, to hand out the outputs", limit=reached.limit)
-        outputs = {name: at_once(decoding(text)) for name, text in given.items()}
+        outputs = {name: own_json(text) for name, text in given.items()}
         return PlanResult(
             ok=error is None,
             outputs=outputs,
