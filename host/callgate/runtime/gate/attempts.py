@@ -58,8 +58,11 @@ class Attempts:
         self._caller: Caller = caller
         self._on_event = on_event
         self._most = limits.max_concurrent_calls
-        self._places = anyio.Semaphore(limits.max_concurrent_calls, fast_acquire=True)
         self._statistics: Statistics = gate.registry.statistics
+
+    @cached_property
+    def _places(self) -> anyio.Semaphore:
+        return anyio.Semaphore(self._most, fast_acquire=True)
 
     @cached_property
     def _threads(self) -> Threads:
