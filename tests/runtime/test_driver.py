@@ -174,8 +174,11 @@ async def test_what_is_done_later_takes_no_worker_and_is_not_waited_for() -> Non
     async def work(job: str) -> None:
         done.append(job)
 
+    ended = anyio.Event()
+
     async def later() -> None:
         done.append("later")
+        ended.set()
 
     driver: Driver[str, str] = Working(work, 1)
 
@@ -184,7 +187,7 @@ async def test_what_is_done_later_takes_no_worker_and_is_not_waited_for() -> Non
         driver.submit("a", "a")
         await driver.done()
         assert done == ["a"]
-        await anyio.sleep(0.1)
+        await ended.wait()
         driver.later(60, later)
 
     with anyio.fail_after(20):

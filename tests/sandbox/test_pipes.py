@@ -256,3 +256,23 @@ async def test_a_listener_hears_nothing_before_receive_has_returned_what_came_ea
         assert await pipes.receive() == ("wire", b"two")
     assert heard == [b"one"]
     pipes.close()
+
+
+async def test_what_does_not_fit_at_once_is_written_before_the_next_message(other: Other) -> None:
+    pipes = other.open()
+    assert pipes.send_at_once(b"small\n")
+    assert other.read_all() == b"small\n"
+    large = b"x" * (1 << 20)
+    assert not pipes.send_at_once(large)
+    received = b""
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(pipes.send, b"next")
+        with anyio.fail_after(20):
+            while len(received) < len(large) + 4:
+                received += other.read_all()
+                await anyio.lowlevel.checkpoint()
+    assert received == large + b"next"
+    other.shut(other.incoming)
+    with pytest.raises(SandboxCrashed):
+        pipes.send_at_once(b"gone")
+    pipes.close()

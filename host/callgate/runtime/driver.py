@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Generic, TypeVar
 
 import anyio
@@ -64,7 +64,6 @@ class Driver(Generic[Key, Job]):
         """Under asyncio, the task of `main`, if it only waits for a guest: a cancellation of the run shows there."""
         self._opened: anyio.abc.TaskGroup | None = None
         self._scope: anyio.CancelScope | None = None
-        self._wakeup = anyio.Event()
         self._turn_began = time.perf_counter()
         self._next_turn: anyio.Event | None = None
         self._most = most
@@ -140,6 +139,10 @@ class Driver(Generic[Key, Job]):
     def stopped(self) -> bool:
         """Whether the run was cancelled or its time is over."""
         return self._scope is not None and self._scope.cancel_called
+
+    @cached_property
+    def _wakeup(self) -> anyio.Event:
+        return anyio.Event()
 
     def wake(self) -> None:
         """Wake `main`."""

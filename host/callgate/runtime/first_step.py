@@ -22,7 +22,8 @@ Result = TypeVar("Result")
 class FirstStep(Generic[Result]):
     """Runs a coroutine to its first wait, and raises its exceptions.
 
-    Between the first step and `rest`, the caller must not wake anything that the coroutine waits for.
+    Under trio, the caller must not wake anything that the coroutine waits for between the first step and `rest`.
+    asyncio's futures allow it.
 
     Attributes:
         waits: whether the coroutine waits; then `await step.rest()` completes it.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, Unpack, overload
 
 from callgate.errors import ConfigurationError
 
@@ -17,8 +17,6 @@ from .retry import Retry
 from .turns import Work
 
 if TYPE_CHECKING:
-    import anyio
-
     # imported with the first tool: pydantic and jsonschema_rs are slow to import
     from .annotations import Arguments, Encoded, TypedResult, UntypedResult
     from .json_schema import SchemaResult
@@ -52,6 +50,14 @@ class ToolOptions(TypedDict, total=False):
     capabilities: Sequence[str]
     limitations: Sequence[str]
     examples: Sequence[Any]
+
+
+class Places(Protocol):
+    """A semaphore, such as `anyio.Semaphore`."""
+
+    async def acquire(self) -> None: ...
+
+    def release(self) -> None: ...
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -103,7 +109,7 @@ class Tool:
     """The server it was imported from; programs also call it as ``server.tool(...)``. None: the host's own."""
     server_tool: str | None = None
     """Its own name on that server, any text; `name` unless given."""
-    places: anyio.Semaphore | None = field(default=None, repr=False)
+    places: Places | None = field(default=None, repr=False)
     """Bounds the calls that run at the same time, together with other tools that have the same object; the tools of an
     MCP server have one. None: the run's `max_concurrent_calls` alone. Sync tools share a runtime's 40 threads."""
 

@@ -22,6 +22,7 @@ from callgate.errors import ToolError, ToolTimedOut
 from callgate.limits import Limits
 from callgate.tools import Caller, Retry, Tool
 from callgate.tools.statistics import Statistics, adaptive_timeout_seconds, confidence_in
+from callgate.tools.tool import Places
 from callgate.tools.turns import LARGE_BYTES
 
 from .arguments import in_turns, validated, weight
@@ -58,13 +59,16 @@ class Attempts:
         self._gate = gate
         self._caller: Caller = caller
         self._on_event = on_event
-        self._most = min(limits.max_concurrent_calls, MAX_THREADS)
-        self._places = anyio.Semaphore(limits.max_concurrent_calls, fast_acquire=True)
+        self._most = limits.max_concurrent_calls
         self._statistics: Statistics = gate.registry.statistics
 
     @cached_property
+    def _places(self) -> anyio.Semaphore:
+        return anyio.Semaphore(self._most, fast_acquire=True)
+
+    @cached_property
     def _threads(self) -> Threads:
-        return Threads(self._gate.threads, self._most)
+        return Threads(self._gate.threads, min(self._most, MAX_THREADS))
 
     async def make(self, call: CallUnderWay) -> str:
         """Call the tool until it returns a result or fails for good. Raises `ToolError`."""
@@ -153,7 +157,7 @@ class Attempts:
             tool=tool.name,
         )
 
-    async def _wait_for(self, places: anyio.Semaphore, record: CallRecord) -> None:
+    async def _wait_for(self, places: Places, record: CallRecord) -> None:
         waited = self._gate.clock()
         await places.acquire()
         record.queued_seconds += self._gate.clock() - waited

@@ -24,6 +24,7 @@ The gate knows no wire, no program and no plan. It never shows the text of a hos
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -76,13 +77,16 @@ class RunGate:
         self._known = offer.by_name
         self._on_event = on_event
         self._attempts = Attempts(gate, limits, offer.caller, on_event)
-        self._entrance = anyio.Lock(fast_acquire=True)
         self._clock = gate.clock
         self._opened = gate.clock()
         self._most_calls = limits.max_tool_calls
         self._recordable = MAX_RECORDED_BYTES
         self._suggestions = MAX_SUGGESTIONS
         self._answered: Answered | None = None
+
+    @cached_property
+    def _entrance(self) -> anyio.Lock:
+        return anyio.Lock(fast_acquire=True)
 
     def call(
         self,
