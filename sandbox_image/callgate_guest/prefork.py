@@ -21,7 +21,7 @@ from .jail import landlock, seccomp, syscalls
 from .jail.confine import FIRST_STATUS, Step, confine
 from .jail.rlimits import address_space, apply_to_all
 from .launching import ENVIRONMENT
-from .session import ASYNC, SYNC, Session, rehearse, take_the_wire
+from .session import CALLS, GATHERS, PLAIN, Session, rehearse, take_the_wire
 from .wire import OUT_OF_MEMORY
 
 PREIMPORTED = (
@@ -30,7 +30,7 @@ PREIMPORTED = (
     "io", "itertools", "json", "math", "operator", "pathlib", "random", "re", "statistics", "string", "tempfile",
     "textwrap", "threading", "time", "traceback", "typing", "uuid", "zoneinfo",
 )  # fmt: skip
-_PATIENCE_MILLISECONDS = 2
+_PATIENCE_MILLISECONDS = 10
 """Time that a child waits for its program before it rehearses: under load, the program comes at once."""
 _BRIEF = "not arranged, since it forks few guests"
 _REHEARSALS = 20  # CPython 3.11 to 3.14 specialise a function within its first 20 calls
@@ -93,9 +93,9 @@ def prepare(
     left: list[object] = []
     for moves in (False,) if brief else (True, False):
         for _ in range(1 if brief else _REHEARSALS):
-            rehearse(SYNC, ASYNC)
+            rehearse(PLAIN, GATHERS, CALLS)
         if moves:
-            left += sharing.gather(lambda: rehearse(SYNC, ASYNC))
+            left += sharing.gather(lambda: rehearse(PLAIN, GATHERS, CALLS))
     session = Session()
     session.install()
     calls = seccomp.Filter(own_files=own_files, own_disks=own_disks)
@@ -123,7 +123,7 @@ def serve_confined(
             numpy.random.seed()
         wire = take_the_wire()
         if not _comes(wire[0]):
-            rehearse(SYNC)
+            rehearse(CALLS)
             session.install()
         session.serve(*wire)
         status = 0

@@ -227,15 +227,16 @@ def take_the_wire() -> tuple[int, int]:
     return incoming, outgoing
 
 
-SYNC = "1 + 1"
-ASYNC = """
-import asyncio, os
+PLAIN = "1 + 1"
+GATHERS = "import asyncio\n[x for x in await asyncio.gather(asyncio.sleep(0))]"
+CALLS = """
+import os
 async def fetch(n):
     call = (rehearsals.first if n else rehearsal)(n)
     os.write(wire, b'{"jsonrpc":"2.0","result":{"n":[1,2.5,"x",null]},"id":1}\\n')
     return (await call).n
 print(f"{len(await fetch(1))}")
-[x for x in await asyncio.gather(asyncio.sleep(0))]
+0
 """
 
 
