@@ -23,6 +23,7 @@ import anyio
 import anyio.to_thread
 
 from callgate.errors import ToolError
+from callgate.runtime.context_task import event_loop
 from callgate.tools import Tool
 
 __all__ = ["Threads"]
@@ -57,7 +58,8 @@ class Threads:
         self._most = most
         self._ended_late: Callable[[Tool], None] | None = ended_late if gate is None else gate._ended_late
         self._by_tool: dict[str, int] = {}
-        self._places = anyio.Semaphore(MAX_THREADS, fast_acquire=True)
+        self._loop: object = None
+        self._places: anyio.Semaphore
         self._lock: threading.Lock = threading.Lock() if gate is None else gate._lock
 
     def have_room(self, tool: Tool) -> bool:
@@ -67,7 +69,11 @@ class Threads:
 
     def places(self) -> anyio.Semaphore | None:
         """What a call takes a place of before it runs in a thread; None within a thread."""
-        return None if _in_thread.get() else self._places
+        if _in_thread.get():
+            return None
+        if (loop := event_loop()) is not self._loop:  # a semaphore belongs to one event loop
+            self._loop, self._places = loop, anyio.Semaphore(MAX_THREADS, fast_acquire=True)
+        return self._places
 
     async def run(self, tool: Tool, arguments: dict[str, Any]) -> Any:
         """Call a sync function in a thread, with the caller's context variables."""
