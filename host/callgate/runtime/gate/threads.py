@@ -37,7 +37,7 @@ _has_place: ContextVar[bool] = ContextVar("_has_place", default=False)
 
 
 class Threads:
-    """The worker threads of one gate, or of one run of it: a run that leaves threads behind shuts out only itself.
+    """The worker threads of a runtime's gates, or of one run: a run that leaves threads behind shuts out only itself.
 
     Args:
         gate: for a run: the threads of its gate.
