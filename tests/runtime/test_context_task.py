@@ -59,6 +59,29 @@ def test_a_runtime_that_was_left_is_entered_in_another_event_loop_of_another_kin
             anyio.run(use, runtime, backend=loop)
 
 
+def test_sync_tools_run_also_after_the_runtime_was_entered_in_another_event_loop() -> None:
+    @tool
+    def double(x: int) -> int:
+        return 2 * x
+
+    async def use(runtime: Runtime) -> None:
+        async with runtime:
+            results = []
+
+            async def run(number: int) -> None:
+                results.append(await runtime.execute_code(f"await double({number})"))
+
+            async with anyio.create_task_group() as tasks:
+                for number in range(50):
+                    tasks.start_soon(run, number)
+            assert sorted(result.value for result in results) == list(range(0, 100, 2))
+
+    for loops in (("asyncio", "trio"), ("trio", "asyncio")):
+        runtime = Runtime([double], sandbox=None)
+        for loop in loops:
+            anyio.run(use, runtime, backend=loop)
+
+
 async def test_a_program_that_is_being_looked_at_does_not_begin_when_the_runtime_was_left() -> None:
     begun: list[str] = []
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import logging
+import threading
 import weakref
 from collections.abc import AsyncIterator
 from typing import Any
@@ -259,3 +261,29 @@ async def test_leaving_the_runtime_ends_what_a_conversation_runs_on_the_host() -
                 await begun.wait()
             assert ended.is_set()
     assert "The program failed" in answers[0]
+
+
+async def test_sync_tools_of_all_conversations_share_the_runtimes_threads() -> None:
+    held, begun = threading.Event(), [0]
+
+    @tool(read_only=True)
+    def hold(n: int) -> int:
+        begun[0] += 1
+        held.wait(20)
+        return n
+
+    async with opened(hold, pool_size=0) as runtime, contextlib.AsyncExitStack() as stack:
+        conversations = [
+            await stack.enter_async_context(runtime.conversation(loader=Elsewhere().load, meta=["execute_code"]))
+            for _ in range(2)
+        ]
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as tasks:
+                for n in range(50):
+                    tasks.start_soon(conversations[n % 2].handle, "execute_code", {"code": f"await hold({n})"})
+                while begun[0] < 40:  # noqa: ASYNC110 (threads count)
+                    await anyio.sleep(0.01)
+                await anyio.sleep(0.05)
+                assert begun[0] == 40
+                held.set()
+    assert begun[0] == 50

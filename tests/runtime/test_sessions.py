@@ -197,6 +197,21 @@ async def test_a_call_of_an_earlier_program_that_failed_ended_with_it(runtime: R
         assert (await session.execute_code("2")).value == 2
 
 
+async def test_a_long_result_that_a_failed_program_had_not_read_does_not_harm_the_next_program() -> None:
+    @tool(read_only=True)
+    async def long() -> str:
+        return "x" * (1 << 22)
+
+    code = "import asyncio, time\nresult = long()\nawait asyncio.sleep(0.002)\ntime.sleep(0.5)\n1 / 0"
+    async with opened(long, pool_size=0) as runtime, runtime.session() as session:
+        for _ in range(3):
+            run = await session.execute_code(code, check=False)
+            assert run.error is not None
+            assert run.error.kind == "ZeroDivisionError"
+            assert run.calls[0].status == "succeeded"
+            assert (await session.execute_code("len(await long())")).value == 1 << 22
+
+
 async def test_limits_hold_for_each_program(runtime: Runtime) -> None:
     async with runtime.session(limits=Limits(max_tool_calls=2, max_log_bytes=10)) as session:
         for _ in range(3):

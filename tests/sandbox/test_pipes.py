@@ -276,3 +276,21 @@ async def test_what_does_not_fit_at_once_is_written_before_the_next_message(othe
     with pytest.raises(SandboxCrashed):
         pipes.send_at_once(b"gone")
     pipes.close()
+
+
+async def test_the_rest_of_a_message_whose_sender_left_comes_before_what_is_sent_at_once(other: Other) -> None:
+    pipes = other.open()
+    large = b"x" * (1 << 20)
+    with anyio.move_on_after(0.01):
+        await pipes.send(large)
+    received = other.read_all()
+    assert 0 < len(received) < len(large)
+    assert not pipes.send_at_once(b"next")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(pipes.send, b"")
+        with anyio.fail_after(20):
+            while len(received) < len(large) + 4:
+                received += other.read_all()
+                await anyio.lowlevel.checkpoint()
+    assert received == large + b"next"
+    pipes.close()

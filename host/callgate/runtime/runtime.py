@@ -28,6 +28,7 @@ from .for_plans import ForPlans
 from .gate import Approve, Gate
 from .gate.cache import Effects
 from .gate.events import Event
+from .gate.threads import Threads
 from .guest_run import in_guest
 from .offer import Source, search_builtins
 from .result import NO_SANDBOX, CodeResult
@@ -135,6 +136,7 @@ class Runtime(ForModels, ForPlans):
             warm = WarmPool(backend, allowance, size=size, max_guests=max_guests, queue_seconds=queue_seconds)
             self._sandbox = backend, warm
         self._effects = Effects(cache_reads_until_write)
+        self._threads = Threads(ended_late=self._effects.note)
         self._take(tools if isinstance(tools, Registry) else Registry(tools))
         files: list[AbstractAsyncContextManager[Any]] = []
         if statistics is not None:
@@ -149,7 +151,9 @@ class Runtime(ForModels, ForPlans):
     def _take(self, registry: Registry) -> None:
         self.registry = registry
         builtins = search_builtins(lambda: self.search)
-        self.gate = Gate(registry, approve=self._approve, builtins=builtins, effects=self._effects)
+        self.gate = Gate(
+            registry, approve=self._approve, builtins=builtins, effects=self._effects, threads=self._threads
+        )
 
     def _over(self, registry: Registry) -> Runtime:
         """Copy this runtime for other tools, for a conversation that loads some: the copy has its own gate, search and

@@ -113,7 +113,8 @@ class Writer(ABC):
                 self._rest = left
 
     def send_at_once(self, data: bytes) -> bool:
-        """Write as much of `data` as there is room for. The next `send` writes the rest first. Only if `idle`.
+        """Write as much as there is room for, of a message whose sender left and then of `data`. The next `send` writes
+        the rest first. Only if no sender waits.
 
         Returns:
             Whether all was written.
@@ -121,7 +122,8 @@ class Writer(ABC):
         Raises:
             SandboxCrashed: the other side has closed its end.
         """
-        self._rest = memoryview(data)[self.write(memoryview(data)) :]
+        left = memoryview(b"".join((self._rest, data)) if self._rest else data)
+        self._rest = left[self.write(left) :]
         return not self._rest
 
     def forget(self) -> None:

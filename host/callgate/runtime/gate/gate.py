@@ -30,6 +30,7 @@ class Gate:
         approve: asked before every call of a tool with `requires_approval`. Without one such calls are refused.
         builtins: returns the built-in tools of an offer; see `callgate.runtime.offer`.
         effects: counts calls of tools with effects, which end cached reads; the gates of one runtime share it.
+        threads: of sync tools; the gates of one runtime share them.
         clock: seconds that never go back; for records and the cache.
     """
 
@@ -40,13 +41,14 @@ class Gate:
         approve: Approve | None = None,
         builtins: Builtins | None = None,
         effects: Effects | None = None,
+        threads: Threads | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.registry = registry
         self.approve = approve
         self.cache = ResultCache(clock=clock)
         self.effects = Effects() if effects is None else effects
-        self.threads = Threads(ended_late=self.effects.note)
+        self.threads = Threads(ended_late=self.effects.note) if threads is None else threads
         self.clock = clock
         self._builtins = builtins
         self._offers: Cache[tuple[Caller, frozenset[str] | None], Offer] = Cache(max_entries=64)

@@ -58,7 +58,8 @@ class CallRecord:
     fallback_call: int | None = None
     """The id of the fallback's call, whether or not that call succeeded."""
     queued_seconds: float = 0.0
-    """The part of `duration_seconds` in which the call waited for a place among `max_concurrent_calls`."""
+    """The part of `duration_seconds` in which the call waited for its places: among `max_concurrent_calls`, and among
+    the threads of sync tools or the calls that its MCP server is given at once."""
     changed_arguments: dict[str, Any] | None = None
     """The arguments that the approval put in place of `arguments`."""
 

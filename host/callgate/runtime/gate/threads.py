@@ -5,8 +5,8 @@ effects whose call is cancelled before its thread has begun gets a thread all th
 not depend on the speed of threads. A run that has left behind as many threads as it may run at once starts no further
 ones, so their number stays bounded.
 
-At most `MAX_THREADS` calls run in threads at a time, and the others wait. A sync tool that calls another, through the
-event loop, holds its thread meanwhile: what is called within a thread does not wait for a place.
+At most `MAX_THREADS` calls of sync tools run at a time, and the others wait. A sync tool that calls another, through
+the event loop or in a coroutine that it returned, holds its place meanwhile: what it calls does not wait for a place.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import anyio
 import anyio.to_thread
 
 from callgate.errors import ToolError
+from callgate.runtime.context_task import event_loop
 from callgate.tools import Tool
 
 __all__ = ["Threads"]
@@ -32,11 +33,11 @@ MAX_THREADS = 40
 MAX_LEFT_BEHIND = 1000
 """Threads of cancelled calls of one tool, over all runs, before every run is refused the tool."""
 
-_in_thread: ContextVar[bool] = ContextVar("_in_thread", default=False)
+_has_place: ContextVar[bool] = ContextVar("_has_place", default=False)
 
 
 class Threads:
-    """The worker threads of one gate, or of one run of it: a run that leaves threads behind shuts out only itself.
+    """The worker threads of a runtime's gates, or of one run: a run that leaves threads behind shuts out only itself.
 
     Args:
         gate: for a run: the threads of its gate.
@@ -57,7 +58,8 @@ class Threads:
         self._most = most
         self._ended_late: Callable[[Tool], None] | None = ended_late if gate is None else gate._ended_late
         self._by_tool: dict[str, int] = {}
-        self._places = anyio.Semaphore(MAX_THREADS, fast_acquire=True)
+        self._loop: object = None
+        self._places: anyio.Semaphore
         self._lock: threading.Lock = threading.Lock() if gate is None else gate._lock
 
     def have_room(self, tool: Tool) -> bool:
@@ -66,8 +68,12 @@ class Threads:
         return self.left_behind < self._most and shared._by_tool.get(tool.name, 0) < MAX_LEFT_BEHIND
 
     def places(self) -> anyio.Semaphore | None:
-        """What a call takes a place of before it runs in a thread; None within a thread."""
-        return None if _in_thread.get() else self._places
+        """What a call takes a place of before it runs in a thread; None for what a call with a place calls."""
+        if _has_place.get():
+            return None
+        if (loop := event_loop()) is not self._loop:  # a semaphore belongs to one event loop
+            self._loop, self._places = loop, anyio.Semaphore(MAX_THREADS, fast_acquire=True)
+        return self._places
 
     async def run(self, tool: Tool, arguments: dict[str, Any]) -> Any:
         """Call a sync function in a thread, with the caller's context variables."""
@@ -90,8 +96,15 @@ class Threads:
         if job.error is not None:
             error, job.error = job.error, None
             raise error
+        if not inspect.isawaitable(job.result):
+            return job.result
         # a sync function may return a coroutine, which belongs to the event loop
-        return await job.result if inspect.isawaitable(job.result) else job.result
+        before = _has_place.get()
+        _has_place.set(True)
+        try:
+            return await job.result
+        finally:
+            _has_place.set(before)  # `reset` would fail if the call is cancelled in another context
 
     def _leave(self, job: _Job) -> None:
         late = False
@@ -142,7 +155,7 @@ class _Job:
         self.error: BaseException | None = None
 
     def run(self) -> None:
-        _in_thread.set(True)  # in the copy of the caller's context that this thread has
+        _has_place.set(True)  # in the copy of the caller's context that this thread has
         if self.threads._begin(self):
             self.work()
 
