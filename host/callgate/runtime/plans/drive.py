@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PlanDrive"]
 
-_WORKERS_PER_PLACE = 4
+_WORKERS = 1024
+"""More than places: calls that wait for a person or a retry hold a worker and no place."""
 _MANY = 500
 """Steps; the engine takes the steps of a larger plan in turns."""
 
@@ -48,13 +49,15 @@ class PlanDrive(Driver[Any, Call]):
 
     def __init__(self, run: PlanRun, plan: CompiledPlan, early: EarlyCalls | None = None) -> None:
         limits = run.limits
-        super().__init__(limits.max_concurrent_calls * _WORKERS_PER_PLACE)
+        most = limits.max_concurrent_calls
+        workers = min(16 * most, max(_WORKERS, 4 * most))
+        super().__init__(workers)
         self.engine = Engine(
             (),
             max_bytes=limits.max_message_bytes,
             max_memory_bytes=limits.memory_bytes,
-            window=limits.max_concurrent_calls,
-            max_open=limits.max_concurrent_calls * _WORKERS_PER_PLACE,
+            window=most,
+            max_open=workers,
         )
         self.results: list[StepResult | None] = [None] * len(plan.steps)
         self._plan = plan
