@@ -297,8 +297,8 @@ def test_a_plan_that_is_edited_is_checked_and_shown_again(cli: Command) -> None:
         assert "there is no tool 'noet'" in seen
         terminal.type("e\n")
         seen = terminal.read_until("[N/e, e edits it again] e\r\n")
-        terminal.read_until('one: note(text="second")')
-        terminal.read_until("Run this plan? [y/N/e, e edits it] ")  # what is typed before the question does not count
+        # what is typed before the question does not count, and the first question is among what was seen
+        terminal.read_until('one: note(text="second")\r\nRun this plan? [y/N/e, e edits it] ')
         terminal.type("y\n")
         terminal.read_all()
         assert terminal.wait() == 0
