@@ -146,6 +146,7 @@ import json, os, sys
 sys.path[:0] = roots
 from callgate_guest import zygote
 from callgate_guest.jail.confine import confine
+from callgate_guest.jail.seccomp import Filter
 allowance = {"cpu_seconds": 5, "memory_bytes": 1 << 28, "max_processes": 8, "max_file_bytes": 1 << 20}
 reader, writer = os.pipe()
 rules = zygote._rules_in_place(abi, os.path.dirname(library))
@@ -154,7 +155,7 @@ if os.fork() == 0:
     empty = os.open("/dev/null", os.O_RDONLY)
     told = {}
     try:
-        confine(tier=2, parent=parent, descriptors=[empty, writer, writer], allowance=allowance, base_bytes=1 << 30, landlock_abi=abi, rules=rules, own_files=False, own_cgroup=False)
+        confine(tier=2, parent=parent, descriptors=[empty, writer, writer], allowance=allowance, base_bytes=1 << 30, landlock_abi=abi, rules=rules, calls=Filter(own_files=False, own_disks=False), own_files=False, own_cgroup=False)
         for name, attempt in {
             "truncate": lambda: os.truncate(canary, 0), "read": lambda: os.open(canary, os.O_RDONLY), "write": lambda: os.open(canary, os.O_WRONLY),
             "cut while reading": lambda: os.open(canary, os.O_RDONLY | os.O_TRUNC), "cut with neither": lambda: os.open(canary, 3 | os.O_TRUNC),
