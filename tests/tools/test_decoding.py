@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from callgate.tools import decoding as module
 from callgate.tools.decoding import decoding
 from callgate.tools.turns import at_once
 
@@ -51,3 +52,17 @@ def test_items_of_a_long_text_may_not_be_nested_deeper_than_the_text_as_a_whole(
     assert at_once(decoding(_long("[" * 890 + "]" * 890, "[]")))
     with pytest.raises(RecursionError):
         at_once(decoding(_long("[" * 901 + "]" * 901, "[]")))
+
+
+def test_flat_items_of_a_long_text_are_read_by_the_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw_decode, calls = module._long_decoder.raw_decode, 0
+
+    def counted(text: str, idx: int) -> Any:
+        nonlocal calls
+        calls += 1
+        return raw_decode(text, idx)
+
+    monkeypatch.setattr(module._long_decoder, "raw_decode", counted)
+    value = [[1, 2]] * 50_000
+    assert at_once(decoding(json.dumps(value))) == value
+    assert calls < 100

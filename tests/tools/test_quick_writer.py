@@ -62,6 +62,22 @@ def test_what_is_not_json_is_an_error_of_a_large_value_too(value: Any) -> None:
     assert str(large.value) == str(small.value)
 
 
+def test_looks_in_vain_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = 0
+
+    def counted(members: Any, *, flat: bool) -> tuple[str, int] | None:
+        nonlocal looks
+        looks += 1
+        return quick_text(members, flat=flat)
+
+    monkeypatch.setattr("callgate.tools.encoding.quick_text", counted)
+    deep: Any = 1
+    for _ in range(200):
+        deep = [deep]
+    assert at_once(encoding([deep] * 100)) == compact_json([deep] * 100)
+    assert looks < 200
+
+
 def test_runs_of_both_writers_follow_each_other() -> None:
     value = [{"n": n, "x": [n / 3, 1e20 if n % 700 == 0 else "y" * (n % 50), {}, []]} for n in range(9_000)]
     value[4_000]["x"] = "z" * (1 << 20)

@@ -138,7 +138,11 @@ class _Long:
                 yield
             self._turn -= _STEP
             above = stack[-1]
-            more = self._items(above) or more
+            if self._items(above):
+                more = True
+                self._skip()
+                if type(above) is list and text.startswith(("[", "{"), self._at):
+                    continue  # a further piece of flat items
             if type(above) is list and self._in_vain <= self._at:
                 more = self._deep_items(above, _MAX_LEVELS - len(stack)) or more
             self._skip()

@@ -26,6 +26,8 @@ _TURN = 1 << 18
 """Characters between two turns of others: a few milliseconds."""
 _STEP = 256
 """Characters that one step of our own writer counts for."""
+_SPARE = 64 * _STEP
+"""Characters that looks in vain may count for beyond what is written: a value may begin with some."""
 _BITS_SQUARED = 10_000
 """Bits of an integer, squared, that count for one character: the time to write an integer grows with the square."""
 _MAX_LEVELS = 900
@@ -99,7 +101,7 @@ def _pieces(value: Any, most: int | None, sort_keys: bool) -> Work[str]:
         return _checked(_compact(value))
     done = ["{" if type(value) is dict else "["]
     stack = [_Members((yield from _named(value)), sort_keys)]
-    size = written = 0
+    size = written = in_vain = 0
     while stack:
         size += _STEP
         if size > _TURN:
@@ -108,7 +110,8 @@ def _pieces(value: Any, most: int | None, sort_keys: bool) -> Work[str]:
                 raise TooLong
             yield
         members = stack[-1]
-        text, cost, inside = members.next_run()
+        text, cost, inside = members.next_run(quickly=in_vain <= written + _SPARE)
+        in_vain += members.in_vain
         if text:
             size += cost
             written += len(text)
@@ -162,30 +165,37 @@ def _named(value: dict[Any, Any] | list[Any] | tuple[Any, ...]) -> Work[dict[str
 class _Members:
     """The members of an array or object, in runs."""
 
-    __slots__ = ("_batch", "_members", "_sorted", "named")
+    __slots__ = ("_batch", "_members", "_sorted", "in_vain", "named")
 
     def __init__(self, value: dict[str, Any] | list[Any] | tuple[Any, ...], sort_keys: bool) -> None:
         self.named = isinstance(value, dict)
         self._sorted = sort_keys
+        self.in_vain = 0
+        """What the last look counts for, if it was in vain: the quick writer refused the members."""
         self._batch: Iterator[Any] = iter(())
         """Members that are written one level at a time."""
         self._members: Iterator[Any] = iter(value)
         if isinstance(value, dict):
             self._members = iter([(name, value[name]) for name in sorted(value)] if sort_keys else value.items())
 
-    def next_run(self) -> tuple[str, int, tuple[str, Any] | None]:
+    def next_run(self, *, quickly: bool) -> tuple[str, int, tuple[str, Any] | None]:
         """The text of the next members and what it cost to write; and the member with members of its own, or the long
-        text, that comes after them. Both are empty at the end."""
+        text, that comes after them. Both are empty at the end. `quickly`: try the quick writer."""
+        self.in_vain = 0
         flat, inside = _flat(self._batch, self.named)
         if not flat and inside is None:
             batch = list(islice(self._members, _MOST_AT_ONCE))
-            quick = quick_text(dict(batch) if self.named else batch, flat=self._sorted) if batch else ("", 0)
-            if quick is not None:
-                return *quick, None
+            if not batch:
+                return "", 0, None
+            if quickly:
+                quick = quick_text(dict(batch) if self.named else batch, flat=self._sorted)
+                if quick is not None:
+                    return *quick, None
+                self.in_vain = _STEP
             self._batch = iter(batch)
             flat, inside = _flat(self._batch, self.named)
         text = _checked(_compact(dict(flat) if self.named else flat))[1:-1] if flat else ""
-        return text, len(text), inside
+        return text, len(text) + self.in_vain, inside
 
 
 def _flat(members: Iterator[Any], named: bool) -> tuple[list[Any], tuple[str, Any] | None]:

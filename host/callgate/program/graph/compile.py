@@ -77,7 +77,7 @@ def is_silent(tree: Walked, source: str) -> bool:
     for node in tree.nodes:
         if isinstance(node, ast.Call):
             names = [each.arg for each in node.keywords]
-            if not isinstance(node.func, _NAMED) or len(set(names)) < len(names):
+            if not isinstance(node.func, _NAMED) or len(set(names)) < len(names) or "__debug__" in names:
                 return False
         elif isinstance(node, ast.Subscript):
             if not isinstance(node.value, _NAMED):
