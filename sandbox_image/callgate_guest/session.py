@@ -104,6 +104,7 @@ class Session:
         self.link.attach(incoming, outgoing)
         # after the fork: this makes the collector track the namespace, and `gc.freeze` would hide it from programs
         self._namespace["__builtins__"] = builtins
+        asyncio.set_event_loop(None)  # as `install` does: since Python 3.12 a fork undoes it, and asyncio makes a loop
         while most > 0 and (request := self.link.next_request()) is not None:
             most -= 1
             number = request["id"]
