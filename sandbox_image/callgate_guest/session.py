@@ -71,7 +71,6 @@ class Session:
         self.link = Link()
         self._module = types.ModuleType("__main__")
         self._namespace = self._module.__dict__
-        self._namespace["__builtins__"] = builtins
         self._given_tools = GivenTools(self.link, self._namespace)
         self._count = 0
         self._main: asyncio.Task[Any] | None = None
@@ -103,6 +102,9 @@ class Session:
     def serve(self, incoming: int, outgoing: int, *, most: float = math.inf) -> None:
         """Answer requests until the host closes the wire, or `most` requests. See `Link.attach`."""
         self.link.attach(incoming, outgoing)
+        # after the fork: this makes the collector track the namespace, and `gc.freeze` would hide it from programs
+        self._namespace["__builtins__"] = builtins
+        asyncio.set_event_loop(None)  # as `install` does: since Python 3.12 a fork undoes it, and asyncio makes a loop
         while most > 0 and (request := self.link.next_request()) is not None:
             most -= 1
             number = request["id"]

@@ -101,6 +101,28 @@ def test_code_that_every_run_writes_to_is_moved_together_and_does_the_same() -> 
     assert moved["after"] < moved["before"] / 2
 
 
+_FORKED = """
+import json, os
+from callgate_guest.session import Session
+
+to_guest, from_guest = os.pipe(), os.pipe()
+code = "import asyncio\\n[asyncio.get_event_loop() is asyncio.get_running_loop(), asyncio.get_event_loop().holds_calls]"
+params = {"code": code, "tools": [], "inputs": {}}
+os.write(to_guest[1], json.dumps({"jsonrpc": "2.0", "method": "execute", "params": params, "id": 1}).encode() + b"\\n")
+session = Session()
+session.install()
+if os.fork() == 0:
+    session.serve(to_guest[0], from_guest[1], most=1)
+    os._exit(0)
+os.wait()
+os.write(1, os.read(from_guest[0], 65536))
+"""
+
+
+def test_a_session_that_was_made_before_the_fork_gives_a_sync_program_its_own_loop() -> None:
+    assert _shared(_FORKED)["result"] == {"value": [True, True]}
+
+
 def test_a_program_that_needs_no_event_loop_has_none(guest: GuestProcess) -> None:
     loops = "import asyncio, gc\nsum(isinstance(each, asyncio.AbstractEventLoop) for each in gc.get_objects())"
     assert guest.run(loops).value == 0

@@ -33,9 +33,8 @@ send(block)
 import time
 time.sleep(60)
 """
-    patient = Limits(
-        wall_seconds=3.0, max_concurrent_calls=64
-    )  # time for a busy machine to begin as many calls as may run
+    # time for a busy machine to begin as many calls as may run
+    patient = Limits(wall_seconds=3.0, max_concurrent_calls=64)
     result = jail.attack(attack, limits=patient, inputs={"tool": "slow", "params": "{}"})
     assert result.error is not None
     assert result.error.limit == "wall_seconds"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 from typing import Any
 
 import anyio
@@ -187,6 +188,13 @@ async def test_what_is_written_behind_pythons_back_is_in_the_logs(runtime: Runti
     for _ in range(20):
         run = await runtime.execute_code("import os\nos.write(1, b'one ')\nos.write(2, b'two')\n1")
         assert (run.value, run.logs) == (1, "one two")
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="3.14 tracks every dict, so `gc.freeze` hides this one")
+async def test_the_collector_finds_the_variables_that_refer_to_an_object(runtime: Runtime) -> None:
+    code = "import gc\nclass A: pass\na = A()\n[each is globals() for each in gc.get_referrers(a)]"
+    run = await runtime.execute_code(code, path="sandbox")
+    assert run.value == [True]
 
 
 async def test_a_message_that_is_no_protocol_ends_the_run(runtime: Runtime) -> None:

@@ -82,6 +82,19 @@ async def test_a_backend_takes_the_process_that_was_launched_ahead() -> None:
     await until(lambda: len(descendants()) <= processes)
 
 
+async def test_packages_may_be_named_from_the_hosts_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running("jail tier 1"):
+        pass
+    (tmp_path / "packages").mkdir()
+    (tmp_path / "packages" / "mine.py").write_text("value = 5")
+    monkeypatch.chdir(tmp_path)
+    with launched_ahead(ZygoteSettings(tier=1, packages="packages")):
+        async with JailBackend(tier=1, packages="packages") as backend:
+            guest = await backend.open(ALLOWANCE)
+            assert (await ask(guest, "import mine\nmine.value")).value == 5
+            await guest.aclose()
+
+
 async def test_nothing_is_left_of_a_process_that_was_launched_ahead_and_not_taken() -> None:
     files, processes = len(open_files()), len(descendants())
     with launched_ahead(ZygoteSettings(tier=1)):

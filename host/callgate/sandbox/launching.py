@@ -34,6 +34,10 @@ class ZygoteSettings:
     packages: str | None = None
     preimport: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        if self.packages is not None:  # a zygote works in another folder
+            object.__setattr__(self, "packages", os.path.abspath(self.packages))
+
 
 _ahead: dict[ZygoteSettings, Launched] = {}
 
