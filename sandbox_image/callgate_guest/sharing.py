@@ -114,12 +114,13 @@ def gather(run: Callable[[], object]) -> list[object]:
         return [number for number, (old, new) in enumerate(zip(before, now, strict=True)) if old != new]
 
     numbers = in_child(written)
+    moved: dict[int, tuple[Any, Any]] = {}
     left = fill_holes()
-    for number in numbers:
-        function = functions[number]
-        left.append(function.__code__)  # the next copy would take its place
-        function.__code__ = function.__code__.replace()
-    return left
+    for function in map(functions.__getitem__, numbers):
+        code = function.__code__
+        # the old code stays, or the next copy would take its place
+        function.__code__ = moved.setdefault(id(code), (code.replace(), code))[0]
+    return [*left, *moved.values()]
 
 
 def _free_blocks() -> list[tuple[int, int]]:
