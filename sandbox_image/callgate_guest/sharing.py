@@ -41,6 +41,7 @@ _PROBE_BYTES = 120_000
 """More than a hole of the heap is likely to have, and less than malloc takes from the kernel (128 KiB): lies at the
 top."""
 _NEAR_BYTES = 1 << 20
+"""The end of the heap is no further from the probe."""
 _CHUNKS = (65536, 32768, 16384, 8192, 4096, 2048, *range(1024, 16, -16))
 """Sizes to allocate, in bytes: a chunk of malloc is a multiple of 16."""
 _BYTES_HEADER = sys.getsizeof(b"")
