@@ -71,7 +71,7 @@ def share() -> tuple[str, list[object]]:
 
 
 def fill_holes() -> list[object]:
-    """Allocate every free block of pymalloc's pools, and of glibc's heap. Returns what holds the first."""
+    """Allocate the free blocks of pymalloc's pools and of glibc's heap. Returns the objects in pymalloc's blocks."""
     fillers: list[object] = []
     for size, free in _free_blocks():
         if size == 16:
@@ -102,9 +102,9 @@ def _fill_malloc() -> None:
 
 
 def gather(run: Callable[[], object]) -> list[object]:
-    """Move the code that a child of this process writes to when it calls `run`. Returns what has to live as long.
+    """Move the code that a child of this process writes to when it calls `run`, together; rehearse again afterwards.
 
-    The moved code is not specialised: rehearse again.
+    Returns objects that have to live as long as this process.
     """
     functions: list[Any] = [each for each in gc.get_objects() if isinstance(each, types.FunctionType)]
     before = array.array("q", (hash(each.__code__._co_code_adaptive) for each in functions))
@@ -182,7 +182,7 @@ def copied_pages() -> tuple[int, int]:
 
 
 def in_child(work: Callable[[], Any]) -> Any:
-    """What `work` returns in a child. Raises `RuntimeError`."""
+    """Call `work` in a child of this process; return its value, which is JSON. Raises `RuntimeError` if it fails."""
     reading, writing = os.pipe()
     if (child := os.fork()) == 0:
         try:

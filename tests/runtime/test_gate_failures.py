@@ -363,14 +363,15 @@ async def test_forty_sync_tools_of_a_runtime_run_at_once_beside_the_loop_and_the
     assert min(waited[20:]) >= 0.05 > max(waited[:20])
 
 
-async def test_a_coroutine_that_a_sync_tool_returned_may_call_sync_tools() -> None:
-    begun = 0
+@pytest.mark.parametrize("where", ["in its thread", "in a coroutine that it returned"])
+async def test_a_sync_tool_that_calls_a_sync_tool_does_not_wait_for_its_own_place(where: str) -> None:
+    barrier, begun = threading.Barrier(40, timeout=10), 0
 
     @tool
     def inner() -> int:
         return 1
 
-    async def calling() -> Any:
+    async def in_a_coroutine() -> Any:
         nonlocal begun
         begun += 1
         while begun < 40:
@@ -379,25 +380,8 @@ async def test_a_coroutine_that_a_sync_tool_returned_may_call_sync_tools() -> No
 
     @tool
     def outer() -> Any:
-        return calling()
-
-    run = run_of(inner, outer)
-    with anyio.fail_after(20):
-        async with anyio.create_task_group() as group:
-            for _ in range(40):
-                group.start_soon(run.call, "outer", {})
-    assert [record.status for record in run.records] == ["succeeded"] * 80
-
-
-async def test_a_sync_tool_that_calls_a_sync_tool_does_not_wait_for_its_own_thread() -> None:
-    barrier = threading.Barrier(40, timeout=10)
-
-    @tool
-    def inner() -> int:
-        return 1
-
-    @tool
-    def outer() -> int:
+        if where != "in its thread":
+            return in_a_coroutine()
         barrier.wait()
         return int(anyio.from_thread.run(run.call, "inner", {}))
 

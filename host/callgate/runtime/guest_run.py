@@ -14,84 +14,51 @@
 
 from __future__ import annotations
 
-import contextvars
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator
-from functools import cached_property, partial
-from itertools import chain
+from collections.abc import Callable, Iterable
+from functools import cached_property
 
 import anyio
 import anyio.lowlevel
 
 from callgate.errors import LimitReached, ProtocolError, SandboxCrashed, ToolError
 from callgate.lazily import imported
-from callgate.protocol.run import (
-    CallCancelled,
-    Called,
-    Ended,
-    Ending,
-    Other,
-    RunWire,
-    Withdrawn,
-    Working,
-    Wrote,
-    error_reply,
-    result_reply,
-)
-from callgate.protocol.run import Event as WireEvent
+from callgate.protocol.run import Called, Other, Withdrawn, error_reply, result_reply
 from callgate.sandbox.backend import Allowance, Backend, Guest, GuestExit, Usage
 from callgate.sandbox.pool import WarmPool
 from callgate_guest.wire import INVALID_REQUEST
 
-from .driver import Driver
-from .first_step import asyncio_task, in_the_name_of
-from .gate.events import Printed, tell
+from .guest_reader import GuestReader, Job
 from .result import CodeResult, RunError, RunUsage
 from .run import CodeRun, explain_death, host_error, left_under_way, program_error, waited_for
 
 __all__ = ["GuestRun", "in_guest"]
 
-_READ_AHEAD_BYTES = 4 << 20
-"""Bytes of calls that wait for a worker, before the host stops reading from the guest."""
 _LAST = 1 << 62
 """Above every call id of an honest guest."""
 _CALLS_A_TURN = 500
 """Calls that are recorded as cancelled before other tasks get a turn: a few milliseconds."""
-_EVENTS_A_TURN = 2_000
-"""Messages of a guest before other tasks get a turn: a message may have 3 bytes, and one read 64 KiB."""
 _UNSENT_BYTES = 32 << 20
 """Bytes of replies that the guest has not read, before the host serves no further call."""
 _MAY_CALL = "await"
 """A program with this word probably makes calls."""
-_JOBS = (Called, Withdrawn, Other)
 _MOMENT_MILLISECONDS = 50
 _HUNG_UP = RunError(
     "GuestDied", "the program closed its wire to the host: close no file descriptor that it did not open itself"
 )
 
 
-class GuestRun(Driver[object, Called | Withdrawn | Other]):
+class GuestRun(GuestReader):
     """One run on an idle guest. The caller ends the guest, or uses it again.
 
     Args:
         run: the program. `wall_seconds` holds here, its other limits in the wire, the gate and the kernel.
         guest: the guest.
-
-    Attributes:
-        ended: the guest's reply.
-        ending: the guest's message that its program waits for calls.
-        died: whether the guest closed its wire without a reply.
     """
 
     def __init__(self, run: CodeRun, guest: Guest) -> None:
-        super().__init__(run.limits.max_concurrent_calls)
-        self.ended: Ended | None = None
-        self.ending: Ending | None = None
-        self.died = False
-        self._run = run
-        self._guest = guest
-        self._wire = RunWire(run.limits, run.number, run.buffer)
+        super().__init__(run, guest)
         self._gate = run.gate
         self._limits = run.limits
         self._is_sent = self._is_over = False
@@ -100,16 +67,7 @@ class GuestRun(Driver[object, Called | Withdrawn | Other]):
         self._usage: Usage | None = None
         self._wall_seconds = 0.0
         self._sent_bytes = 0
-        self._received_bytes = 0
-        self._cancelled: set[int | str] = set()
-        """Ids of calls that the program cancelled before they had begun."""
-        self._is_listening = False
-        """Whether `_read_on` waits for bytes."""
-        self._heard: Iterator[WireEvent] | BaseException | None = None
-        """Events, or the fault, that `_hear` has left to `_read_on`."""
-        self._ahead = self._others = 0
-        """Bytes read while calls wait for a worker; number of calls that are no plain ones."""
-        self._unfinished: list[Called | Withdrawn | Other] = []
+        self._unfinished: list[Job] = []
         self._unsent_bytes = 0
         self._sent: anyio.Event | None = None
 
@@ -178,7 +136,7 @@ class GuestRun(Driver[object, Called | Withdrawn | Other]):
                 peak_memory_bytes=usage.peak_memory_bytes or None if usage else None,
                 tool_calls=len(self._gate.records),
                 sent_bytes=self._sent_bytes,
-                received_bytes=self._received_bytes,
+                received_bytes=self.received_bytes,
             ),
             truncated=("logs",) if error is not None and error.limit == "max_log_bytes" else (),
         )
@@ -221,7 +179,7 @@ class GuestRun(Driver[object, Called | Withdrawn | Other]):
 
         is_late = await self.drive(main, self._limits.wall_seconds, opens_tasks=False)
         if self.ended is None:
-            self._print_unread()
+            self.print_unread()
         if is_late and (self.ended is None or self.ended.error is None):
             self.fail(LimitReached("wall_seconds", self._limits.wall_seconds))
 
@@ -232,7 +190,7 @@ class GuestRun(Driver[object, Called | Withdrawn | Other]):
             if _MAY_CALL in self._run.code:  # the guest works meanwhile
                 await self.open_tasks()
                 self.hire()
-            await self._read()
+            await self.read()
             if self.ended is not None and self.jobs:
                 await self.begun()
                 self.cancel_begun(self._only_reads)
@@ -250,10 +208,10 @@ class GuestRun(Driver[object, Called | Withdrawn | Other]):
         await super().begun()
         await self._gate.begun()
 
-    def _only_reads(self, call: Called | Withdrawn | Other) -> bool:
+    def _only_reads(self, call: Job) -> bool:
         return isinstance(call, Called) and self._gate.only_reads(call.method)
 
-    async def _record_cancelled(self, calls: Iterable[Called | Withdrawn | Other]) -> None:
+    async def _record_cancelled(self, calls: Iterable[Job]) -> None:
         """Record calls that never begin."""
         try:
             for number, call in enumerate(calls, 1):
@@ -267,120 +225,7 @@ class GuestRun(Driver[object, Called | Withdrawn | Other]):
     def _is_wanted(self, call: Called | Other) -> bool:
         return isinstance(call, Other) or call.id not in self._cancelled
 
-    async def _read(self) -> None:
-        listen, task = getattr(self._guest, "listen", None), asyncio_task()
-        if listen is None or task is None:
-            await self._read_on()
-            return
-        self._reader = task
-        context = contextvars.copy_context()
-        # in the name of this task: what the operator's functions see is the same as if `_read_on` called them
-        listen(lambda data: in_the_name_of(task, partial(context.run, self._hear, data)))
-        try:
-            await self._read_on()
-        finally:
-            listen(None)
-
-    async def _read_on(self) -> None:
-        while True:
-            if self._is_far_ahead():
-                await self.wait_for_room()
-            self._is_listening = True
-            stream, data = await self._guest.receive()
-            self._is_listening = False
-            if stream == "output":
-                self._print(data.decode("utf-8", "replace"))
-                continue
-            if not data:
-                self.died = True
-                return
-            heard, self._heard = self._heard, None
-            if isinstance(heard, BaseException):
-                raise heard
-            events = self._events_in(data) if heard is None else heard
-            for number, event in enumerate(events, 1):
-                if number % _EVENTS_A_TURN == 0:
-                    await anyio.lowlevel.checkpoint()
-                if type(event) in _JOBS:
-                    await self.open_tasks()
-                if self._take(event):
-                    continue
-                if type(event) is Working:
-                    await anyio.lowlevel.checkpoint()
-                elif type(event) is Ended:
-                    self._print_unread()
-                    self.ended = event if self.failure is None else None
-                    return
-                elif isinstance(event, CallCancelled):
-                    await self.begun()
-                    if not self.cancel_unless_waiting(event.id):
-                        self._cancelled.add(event.id)  # recorded when a worker takes it
-
-    def _hear(self, data: bytes) -> bool:
-        """Take the events in `data` while `_read_on` waits for them. Returns whether no event is left for it."""
-        if not self._is_listening or self._is_far_ahead():
-            return False
-        self.turn_began()
-        events = self._events_in(data)
-        try:
-            for event in events:
-                if self._tasks is None and type(event) in _JOBS:
-                    self._heard = chain((event,), events)
-                    return False
-                if type(event) is Called:
-                    self.begin(event.id, event)
-                elif not self._take(event):
-                    self._heard = chain((event,), events)
-                    return False
-                if self.wants_a_turn:
-                    self._heard = events
-                    return False
-        except BaseException as error:
-            self._heard = error
-            return False
-        return True
-
-    def _events_in(self, data: bytes) -> Iterator[WireEvent]:
-        self._received_bytes += len(data)
-        self._ahead += len(data)
-        return self._wire.receive(data)
-
-    def _is_far_ahead(self) -> bool:
-        """Whether the calls that wait for a worker take too much memory."""
-        if not self.waiting:
-            self._ahead = 0
-        return self._ahead > _READ_AHEAD_BYTES
-
-    def _take(self, event: WireEvent) -> bool:
-        """Do what an event asks for. Returns False for an event that may have to wait for other tasks."""
-        if type(event) is Called:
-            self.submit(event.id, event)
-        elif type(event) is Wrote:
-            self._print(event.text)
-        elif type(event) is Ending:
-            self.ending = event
-        elif isinstance(event, (Withdrawn, Other)):
-            self._others += 1
-            self.submit(("other", self._others), event)
-        else:
-            return False
-        return True
-
-    def _print_unread(self) -> None:
-        """Print the output that is still in the pipe of stdout and stderr."""
-        try:
-            self._print(self._guest.unread_output().decode("utf-8", "replace"))
-        except LimitReached as error:
-            self.fail(error)
-
-    def _print(self, text: str) -> None:
-        try:
-            self._wire.write(text)
-        finally:
-            if self._wire.latest:
-                tell(self._run.on_event, Printed(self._wire.latest))
-
-    async def _serve(self, call: Called | Withdrawn | Other) -> None:
+    async def _serve(self, call: Job) -> None:
         over = self.failure is not None or (self.ended is not None and self._only_reads(call))
         if over or isinstance(call, Withdrawn) or (self._cancelled and not self._is_wanted(call)):
             await self._record_cancelled([call])
