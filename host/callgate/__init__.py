@@ -10,6 +10,7 @@ from .version import __version__ as __version__
 
 if TYPE_CHECKING:
     from .agent import Agent, AgentResult, Budget
+    from .artifacts import Artifact, Artifacts
     from .errors import (
         CallgateError,
         ConfigurationError,
@@ -72,6 +73,8 @@ __all__ = [
     "Allow",
     "Answer",
     "ApprovalRequest",
+    "Artifact",
+    "Artifacts",
     "Budget",
     "CallEnded",
     "CallProgressed",
@@ -130,6 +133,7 @@ __getattr__, __dir__ = names_from(
     __name__,
     {
         "agent": ("Agent", "AgentResult", "Budget"),
+        "artifacts": ("Artifact", "Artifacts"),
         "errors": errors.__all__,
         "limits": ("Limits",),
         "plan.faults": ("PlanFault",),

@@ -30,7 +30,7 @@ class Limits:
     max_processes: int = 64
     """Threads that the program may have at once, its main thread included. A second process is never allowed."""
     max_file_bytes: int = 64 * 1024 * 1024
-    """Bytes that the scratch directory ``/tmp`` holds, over all its files."""
+    """Bytes that ``/tmp`` and ``/output`` hold, over all their files."""
     max_tool_calls: int = 100_000
     """Tool calls in one run, refused ones included."""
     max_concurrent_calls: int = 256
@@ -38,6 +38,11 @@ class Limits:
     time in a runtime, and of an MCP server's as many as its configuration says (16)."""
     max_log_bytes: int = 1024 * 1024
     """UTF-8 bytes that the program may print."""
+    max_artifacts: int = 32
+    """Artifacts of one run: files that its program leaves in ``/output``, and what it displays. Further ones are told
+    in `CodeResult.notes` and not kept; this limit never ends a run."""
+    max_artifact_bytes: int = 32 * 1024 * 1024
+    """Bytes of all artifacts of one run. One that does not fit is told in `CodeResult.notes` and not kept."""
     max_value_bytes: int = 8 * 1024 * 1024
     """Bytes of the run's value, as compact JSON."""
     max_source_bytes: int = 64 * 1024

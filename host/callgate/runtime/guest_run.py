@@ -120,6 +120,7 @@ class GuestRun(GuestReader):
         notes = [] if self.ended is None else _notes(self.ended.notes, self._limits.max_tool_calls)
         if self.failure is None and unfinished is not None:
             notes.append(left_under_way(*unfinished))
+        notes += self._run.products.notes
         return CodeResult(
             ok=error is None,
             value=came.value if came else None,
@@ -129,6 +130,7 @@ class GuestRun(GuestReader):
             notes=notes,
             findings=self._run.findings,
             calls=self._gate.records,
+            artifacts=self._run.products.artifacts,
             sandbox=sandbox,
             usage=RunUsage(
                 wall_seconds=self._wall_seconds,
@@ -286,10 +288,12 @@ class GuestRun(GuestReader):
 async def in_guest(run: CodeRun, backend: Backend, pool: WarmPool) -> CodeResult:
     """Run a program in a guest of its own. Raises `SandboxError` if there is none."""
     sandbox, exit = backend.description, None
-    guest = await pool.checkout(Allowance.of(run.limits))
+    guest = await pool.checkout(Allowance.of(run.limits), run.files)
     guest_run = GuestRun(run, guest)
     try:
         await guest_run.run()
+        guest.kill()
+        await run.products.collect(guest)
     finally:
         if guest_run.sound:
             pool.checkin(guest)

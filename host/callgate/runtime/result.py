@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal
 
+from callgate.artifacts import Artifact
 from callgate.program import Finding
 
 from .gate.records import CallRecord
@@ -74,6 +75,8 @@ class CodeResult:
     """Findings of `check` before the run; with an error among them, nothing ran."""
     calls: list[CallRecord] = field(default_factory=list)
     """The calls that the program made, in the order in which they began."""
+    artifacts: list[Artifact] = field(default_factory=list)
+    """What the program displayed, and the files that it left in ``/output``: see `Limits.max_artifacts`."""
     speculative: list[CallRecord] = field(default_factory=list)
     """Calls of read-only tools that began early, and that the program did not use: see `path`."""
     path: Literal["plan", "sandbox"] = "sandbox"
@@ -94,7 +97,8 @@ class CodeResult:
 
     def to_dict(self) -> dict[str, Any]:
         """The whole result as JSON values. Values of the program and its calls are not copied."""
-        return plain({**members(self, "plan_of_calls"), "plan": self.plan})
+        artifacts = [each.to_json() for each in self.artifacts]
+        return plain({**members(self, "plan_of_calls"), "artifacts": artifacts, "plan": self.plan})
 
     def for_model(self, max_characters: int = MODEL_CHARACTERS) -> str:
         """A short text for the model's context: the output, the value or the error, and after a failure the calls.

@@ -5,34 +5,38 @@ from __future__ import annotations
 import ast
 import errno
 import keyword
+import os
 import re
 import signal
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
+from callgate.artifacts import Artifacts, Shelf, clean_name
 from callgate.errors import ConfigurationError, LimitReached
 from callgate.limits import Limits
 from callgate.protocol.run import encode
-from callgate.sandbox.backend import GuestExit, Usage
+from callgate.sandbox.backend import Files, GuestExit, Usage
 from callgate_guest.wire import OUT_OF_MEMORY, LineBuffer
 
 from .gate import Gate, RunGate
 from .gate.cache import Cache
 from .gate.events import Event
 from .offer import Offer
+from .products import Products
 from .result import CodeResult, RunError
 
 if TYPE_CHECKING:
     from callgate.program import Finding, Policy
 
 __all__ = [
-    "CodeRun", "Language", "Looks", "check_failure", "explain_death", "host_error", "left_under_way", "program_error",
-    "waited_for",
+    "CodeRun", "Language", "Looks", "check_failure", "checked_files", "explain_death", "host_error", "left_under_way",
+    "program_error", "waited_for",
 ]  # fmt: skip
 
 _GIVEN: Final = frozenset({"ToolError", "tool_call", "tools"})
@@ -116,6 +120,10 @@ class CodeRun:
     """The tree of `code` for the fast path, if `check` has parsed it and left it as it was."""
     number: int = 1
     buffer: LineBuffer | None = None
+    files: Files = field(default_factory=dict)
+    """Files for the program, by names below ``/input``."""
+    products: Products = field(default_factory=lambda: Products(Artifacts().shelf(), Limits()))
+    """Takes the artifacts of the run."""
     keeps: bool = False
     """Another program may follow on the same guest, and await calls that this one leaves in its variables."""
 
@@ -129,6 +137,8 @@ class CodeRun:
         inputs: Mapping[str, Any] | None = None,
         tools: Collection[str] | None = None,
         on_event: Callable[[Event], None] | None = None,
+        files: Mapping[str, Path | str | bytes] | None = None,
+        shelf: Shelf | None = None,
     ) -> CodeRun:
         """Build a run of `code`: see `Runtime.execute_code` for the arguments. Raises `ConfigurationError`."""
         if not isinstance(code, str):
@@ -144,7 +154,11 @@ class CodeRun:
                 raise ConfigurationError(
                     f"the input {name!r} would hide the tool, or the name, that programs are given"
                 )
-        return cls(code, opened, limits, names, _as_json(inputs) if inputs else "{}", on_event)
+        products = Products(Artifacts().shelf() if shelf is None else shelf, limits)
+        given = checked_files(files or {})
+        return cls(
+            code, opened, limits, names, _as_json(inputs) if inputs else "{}", on_event, files=given, products=products
+        )
 
     @property
     def offer(self) -> Offer:
@@ -181,6 +195,28 @@ class CodeRun:
             session=session,
             tree=tree,
         )
+
+
+def checked_files(files: Mapping[Any, Any]) -> Files:
+    """The files of a run. Raises `ConfigurationError` for a name that is no clean one, and for what is no file."""
+    if not isinstance(files, Mapping):
+        raise ConfigurationError(f"files is a dict of names and their paths or bytes, not {type(files).__name__}")
+    given: dict[str, Path | bytes] = {}
+    content: Any
+    for name, content in files.items():
+        if not isinstance(name, str) or not name or clean_name(name) != name:
+            better = clean_name(name) if isinstance(name, str) else ""
+            hint = f"; write {better!r}" if better else ""
+            raise ConfigurationError(f"files: {name!r} is no name below /input{hint}")
+        if isinstance(content, (bytes, bytearray, memoryview)):
+            given[name] = bytes(content)
+        elif not isinstance(content, (str, os.PathLike)):
+            raise ConfigurationError(f"files: {name!r} is a path or bytes, not {type(content).__name__}")
+        elif not os.path.isfile(content):
+            raise ConfigurationError(f"files: {name!r}: there is no file {os.fspath(content)!r}")
+        else:
+            given[name] = Path(content)
+    return given
 
 
 def _as_json(inputs: Mapping[str, Any]) -> str:

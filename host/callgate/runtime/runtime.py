@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import anyio
 
+from callgate.artifacts import Artifacts
 from callgate.errors import ConfigurationError
 from callgate.lazily import imported
 from callgate.limits import Limits
@@ -32,7 +33,7 @@ from .gate.threads import Threads
 from .guest_run import in_guest
 from .offer import Source, search_builtins
 from .result import NO_SANDBOX, CodeResult
-from .run import CodeRun, Language, Looks, check_failure
+from .run import CodeRun, Language, Looks, check_failure, checked_files
 from .session import CodeStream, Session, streaming
 
 if TYPE_CHECKING:
@@ -84,6 +85,9 @@ class Runtime(ForModels, ForPlans):
         cache_reads_until_write: whether any call of a tool that is not read-only empties the result cache, results of
             tools with `cache_seconds` included. Plans of a `ToolOrchestrator` always cache their reads in this way.
         sources: where more tools come from while the runtime is open, e.g. `callgate.mcp.McpServers`.
+        folders: folders of the host that programs may read, by their names below ``/input``. What the host changes in
+            them later, programs may see. A folder with anything in it but files, folders and links is refused on
+            entering; links that leave it lead nowhere.
 
     Raises (on entering):
         SandboxUnavailable: the sandbox does not work on this machine; the message says why and what to do.
@@ -110,6 +114,7 @@ class Runtime(ForModels, ForPlans):
         statistics: str | FilePath | None = None,
         cache_reads_until_write: bool = False,
         sources: Iterable[Source] = (),
+        folders: Mapping[str, str | FilePath] | None = None,
     ) -> None:
         if limits is not None and not isinstance(limits, Limits):
             raise ConfigurationError("limits must be Limits, for instance Limits(wall_seconds=10)")
@@ -125,13 +130,16 @@ class Runtime(ForModels, ForPlans):
         self._approve = approve
         self._approve_plan = approve_plan
         self._language = Language(policy, None if allowed_imports is None else tuple(allowed_imports))
+        self.artifacts = Artifacts()
+        """What programs and tools have produced."""
+        self._shelf = self.artifacts.shelf()
         self._learned = Learned()
         self._looks = Looks()
         self._drives: set[GraphDrive] = set()
         """Programs that run on the host."""
         self._sandbox: tuple[Backend, WarmPool] | None = None
         if sandbox is not None:
-            backend = make_backend(sandbox, packages=packages, preimport=tuple(preimport), tier=tier)
+            backend = make_backend(sandbox, packages=packages, preimport=tuple(preimport), tier=tier, folders=folders)
             size, allowance = min(pool_size, max_guests), Allowance.of(self.limits)
             warm = WarmPool(backend, allowance, size=size, max_guests=max_guests, queue_seconds=queue_seconds)
             self._sandbox = backend, warm
@@ -218,6 +226,7 @@ class Runtime(ForModels, ForPlans):
         on_event: Callable[[Event], None] | None = None,
         check: bool = True,
         path: Path | None = None,
+        files: Mapping[str, str | FilePath | bytes] | None = None,
     ) -> CodeResult:
         """Run a program: as a plan on the host where it is certain to be a graph of tool calls, else in a fresh guest.
 
@@ -242,10 +251,14 @@ class Runtime(ForModels, ForPlans):
         """
         self._contexts.must_be_open()
         path = self._path if path is None else _checked_path(path)
+        if files:
+            path = self._path_with_files(path)
         if path == "sandbox":
             self._confined()
         limits = self.limits if limits is None else limits
-        run = CodeRun.of(self.gate, code, limits, inputs=inputs, tools=tools, on_event=on_event)
+        run = CodeRun.of(
+            self.gate, code, limits, inputs=inputs, tools=tools, on_event=on_event, files=files, shelf=self._shelf
+        )
         if check:
             key = (run.offer, code, run.names, limits.max_source_bytes)
             run.findings = list(await self._looks.look(code, partial(run.check, self._language, session=False), key))
@@ -264,6 +277,14 @@ class Runtime(ForModels, ForPlans):
                 return result
         return await self._in_sandbox(run)
 
+    def _path_with_files(self, path: Path) -> Path:
+        """The path of a program with files. Raises `ConfigurationError` where there are none."""
+        if path == "plan":
+            raise ConfigurationError("a program with files runs in a guest: leave out path='plan'")
+        if reason := getattr(self.backend, "no_files", "this sandbox has no files: use sandbox='jail'"):
+            raise ConfigurationError(f"files: {reason}")
+        return "sandbox"
+
     async def _in_sandbox(self, run: CodeRun) -> CodeResult:
         run.tree = None  # only the fast path needs it
         return await in_guest(run, *self._confined())
@@ -279,16 +300,28 @@ class Runtime(ForModels, ForPlans):
             yield stream
 
     @contextlib.asynccontextmanager
-    async def session(self, *, limits: Limits | None = None) -> AsyncIterator[Session]:
+    async def session(
+        self,
+        *,
+        limits: Limits | None = None,
+        files: Mapping[str, str | FilePath | bytes] | None = None,
+    ) -> AsyncIterator[Session]:
         """Open a guest whose variables stay between programs: ``async with runtime.session() as session``.
 
+        Args:
+            limits: instead of the runtime's own.
+            files: files for its programs: see `execute_code`.
+
         Raises:
+            ConfigurationError: the sandbox has no files, or one of them does not exist.
             SandboxError: no guest can be had.
         """
         self._contexts.must_be_open()
         limits = self.limits if limits is None else limits
-        guest = await self._pool.checkout(Allowance.of(limits))
-        session = Session(self, guest, limits)
+        if files:
+            self._path_with_files("sandbox")
+        guest = await self._pool.checkout(Allowance.of(limits), checked_files(files or {}))
+        session = Session(self, guest, limits, self._shelf)
         try:
             yield session
         finally:

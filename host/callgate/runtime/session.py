@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from callgate.artifacts import Shelf
 from callgate.errors import SandboxError
 from callgate.limits import Limits
 from callgate.sandbox.backend import Guest
@@ -19,6 +20,7 @@ from callgate_guest.wire import LineBuffer
 
 from .gate.events import Event
 from .guest_run import GuestRun
+from .products import Products
 from .result import CodeResult, RunError
 from .run import CodeRun, check_failure
 
@@ -36,11 +38,12 @@ class Session:
     usable. A program that reaches a limit or is cancelled ends the session: its guest is killed.
     """
 
-    def __init__(self, runtime: Runtime, guest: Guest, limits: Limits) -> None:
+    def __init__(self, runtime: Runtime, guest: Guest, limits: Limits, shelf: Shelf) -> None:
         self._runtime = runtime
         self._guest = guest
         self._sandbox = runtime.backend.description
         self._limits = limits
+        self._shelf = shelf
         self._count = 0
         self._bound: set[str] = set()
         self._buffer = LineBuffer(limits.max_message_bytes)
@@ -70,7 +73,9 @@ class Session:
         async with self._turn:
             if self._over is not None:
                 raise SandboxError(f"this session is over: {self._over}; open a new one with runtime.session()")
-            run = CodeRun.of(self._runtime.gate, code, self._limits, inputs=inputs, tools=tools, on_event=on_event)
+            run = CodeRun.of(
+                self._runtime.gate, code, self._limits, inputs=inputs, tools=tools, on_event=on_event, shelf=self._shelf
+            )
             if check:
                 earlier = self._bound if self._count else None
                 looking = partial(run.check, self._runtime._language, earlier, session=True)
@@ -82,17 +87,18 @@ class Session:
             self._bound |= await self._runtime._looks.look(code, partial(bound_names, code))
             self._count += 1
             run.number, run.buffer, run.keeps = self._count, self._buffer, True
-            result = await self._ran(GuestRun(run, self._guest))
+            result = await self._ran(GuestRun(run, self._guest), run.products)
             if self._closed and result.error is not None and result.error.kind == "GuestDied":
                 result = replace(result, error=RunError("SandboxCrashed", "the session was closed while this ran"))
             elif not self.alive and result.error is not None:
                 self._over = result.error.message
             return result
 
-    async def _ran(self, run: GuestRun) -> CodeResult:
+    async def _ran(self, run: GuestRun, products: Products) -> CodeResult:
         exit = None
         try:
             await run.run()
+            await products.collect(self._guest)
         finally:
             if not run.sound:
                 self._over = self._over or "a program in it was cancelled"

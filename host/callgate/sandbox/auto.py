@@ -16,7 +16,7 @@ from functools import partial
 
 from callgate.errors import SandboxCrashed, SandboxError, SandboxUnavailable
 
-from .backend import Allowance, Backend, Guest, python_here
+from .backend import Allowance, Backend, Files, Guest, python_here
 from .jail import JailBackend
 
 __all__ = ["DOCKER_SECONDS", "AutoBackend", "Candidate"]
@@ -61,6 +61,11 @@ class AutoBackend:
         """Version of Python in the guests. Before the choice: this process's own, which the jail, tried first, has."""
         return python_here() if self.chosen is None else getattr(self.chosen, "python", "")
 
+    @property
+    def no_files(self) -> str:
+        """Why guests have no files: the chosen backend's reason."""
+        return "" if self.chosen is None else str(getattr(self.chosen, "no_files", f"{self.name} has no files"))
+
     async def __aenter__(self) -> AutoBackend:
         for name, make in self._candidates.items():
             backend = None
@@ -88,6 +93,11 @@ class AutoBackend:
         if self.chosen is None:
             raise SandboxCrashed("the sandbox is not running: it was not entered, or it was left")
         return await self.chosen.open(allowance)
+
+    async def open_with(self, allowance: Allowance, files: Files) -> Guest:
+        """A guest of the chosen backend that has files; raises what that backend raises."""
+        guest: Guest = await self.chosen.open_with(allowance, files)  # type: ignore[union-attr]  # `no_files` was asked
+        return guest
 
 
 def _by_the_rule(preimport: tuple[str, ...]) -> dict[str, Candidate]:

@@ -6,7 +6,7 @@ Every backend passes the same conformance suite (``tests/sandbox/test_conformanc
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
@@ -14,11 +14,30 @@ from typing import Literal, Protocol
 import callgate_guest.wire
 from callgate.limits import Limits
 
-__all__ = ["Allowance", "Backend", "Guest", "GuestExit", "Listener", "Stream", "Usage", "guest_command", "python_here"]
+__all__ = [
+    "Allowance", "Backend", "Collected", "Files", "Guest", "GuestExit", "Listener", "Stream", "Usage", "guest_command",
+    "python_here",
+]  # fmt: skip
 
 Stream = Literal["wire", "output"]
 Listener = Callable[[bytes], bool]
 """Receives bytes of the wire as they come; returns False to have `Guest.receive` return the bytes."""
+
+Files = Mapping[str, "Path | bytes"]
+"""Files for a guest: paths of the host or contents, by names below ``/input``, which are clean."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What a program left in its working directory, ``/output``.
+
+    Attributes:
+        files: names below ``/output`` as they are there, and contents.
+        left: why others were left, in words, one line each.
+    """
+
+    files: tuple[tuple[str, bytes], ...] = ()
+    left: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +79,12 @@ class GuestExit:
 
 class Guest(Protocol):
     """One guest: a process that runs programs, and the wire to it.
+
+    A guest whose programs have files of their own has one more verb:
+
+    - ``async collect(most: int, most_bytes: int) -> Collected``: the regular files in ``/output`` that are new or have
+      changed since the last call, at most so many and so many bytes in all. The guest is dead, or idle and frozen
+      meanwhile. Nothing of the host is read, whatever a program has put there. Raises nothing.
 
     A guest may have two more verbs, which save time:
 
@@ -124,8 +149,12 @@ def guest_command(code: str, *flags: str, executable: str = "") -> list[str]:
 class Backend(Protocol):
     """A kind of sandbox, running. Use as an async context manager: leaving it ends every guest.
 
-    A backend may have two more attributes. Models read `python`: the version of Python in its guests (``3.11``; empty
-    while unknown). `callgate doctor` shows `sharing`: how far guests share memory.
+    A backend whose guests may have files has the verb ``async open_with(allowance: Allowance, files: Files) -> Guest``:
+    like `open`, and the guest alone finds the files, read-only, below ``/input``.
+
+    A backend may have more attributes. Models read `python`: the version of Python in its guests (``3.11``; empty
+    while unknown). `callgate doctor` shows `sharing`: how far guests share memory. `no_files` says in words why its
+    guests have no files, and which sandbox has them; it is empty where they can have files.
     """
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 from callgate.errors import ConfigurationError
 
@@ -23,6 +24,7 @@ def make_backend(
     image: str | None = None,
     docker_host: str | None = None,
     docker_runtime: str | None = None,
+    folders: Mapping[str, str | os.PathLike[str]] | None = None,
 ) -> Backend:
     """The backend of that name, not yet started.
 
@@ -34,6 +36,7 @@ def make_backend(
         image: only for docker: the image that containers are made of.
         docker_host: only for docker: where the engine listens.
         docker_runtime: only for docker: the engine's name of what starts containers, e.g. ``runsc``.
+        folders: folders that guests may read, by their names below ``/input``. ``auto`` is the jail then.
 
     Raises:
         ConfigurationError: there is no sandbox of that name, or it does not have an option that was given.
@@ -56,7 +59,9 @@ def make_backend(
         from .docker.image import DEFAULT_TAG
 
         named = DEFAULT_TAG if image is None else image
-        return DockerBackend(image=named, docker_host=docker_host, runtime=docker_runtime, preimport=preimport)
+        return DockerBackend(
+            image=named, docker_host=docker_host, runtime=docker_runtime, preimport=preimport, folders=folders
+        )
     for name, value in (("image", image), ("docker_host", docker_host), ("docker_runtime", docker_runtime)):
         if value is not None:
             raise ConfigurationError(
@@ -67,17 +72,20 @@ def make_backend(
     if packages is not None and not os.path.isdir(packages):
         raise ConfigurationError(f"packages: there is no folder {packages!r}")
     if sandbox == "unsafe":
+        from .unsafe import UnsafeBackend
+
         if packages or preimport:
             raise ConfigurationError(
                 "sandbox='unsafe' has this interpreter's own packages; leave packages and preimport out"
             )
-        from .unsafe import UnsafeBackend
+        if folders:
+            raise ConfigurationError(f"folders: {UnsafeBackend.no_files}")
 
         return UnsafeBackend()
-    if sandbox == "auto" and tier is None and packages is None:
+    if sandbox == "auto" and tier is None and packages is None and not folders:
         from .auto import AutoBackend
 
         return AutoBackend(preimport=preimport)
     from .jail import JailBackend
 
-    return JailBackend(tier=tier, packages=packages, preimport=preimport)
+    return JailBackend(tier=tier, packages=packages, preimport=preimport, folders=folders)

@@ -7,7 +7,9 @@ has no capability, no_new_privs and a seccomp filter.
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 
 import anyio
@@ -37,13 +39,19 @@ class JailBackend:
         tier: 1 or 2 to insist on it; ``None`` takes the strongest that passes its self-test.
         packages: a site-packages folder of the host that guests may import from, read-only.
         preimport: modules imported ahead, for every guest.
+        folders: folders of the host that guests may read, by their names below ``/input``.
     """
 
     name = "jail"
     python = python_here()
 
     def __init__(
-        self, *, tier: int | None = None, packages: str | None = None, preimport: tuple[str, ...] = ()
+        self,
+        *,
+        tier: int | None = None,
+        packages: str | None = None,
+        preimport: tuple[str, ...] = (),
+        folders: Mapping[str, str | os.PathLike[str]] | None = None,
     ) -> None:
         self._settings = ZygoteSettings(tier=tier or 1, packages=packages, preimport=preimport)
         self._tiers = (tier,) if tier else (1, 2)
@@ -61,6 +69,11 @@ class JailBackend:
     def sharing(self) -> str:
         """How far guests share the zygote's memory."""
         return self._zygote.sharing if self._zygote else ""
+
+    @property
+    def no_files(self) -> str:
+        """Why guests have no files."""
+        return "the jail's tier 2 has no files: allow user namespaces for tier 1, or use sandbox='docker'"
 
     @property
     def zygote_pid(self) -> int:

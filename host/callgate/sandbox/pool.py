@@ -13,7 +13,7 @@ import anyio.abc
 
 from callgate.errors import CallgateError, SandboxBusy, SandboxError
 
-from .backend import Allowance, Backend, Guest, GuestExit
+from .backend import Allowance, Backend, Files, Guest, GuestExit
 
 __all__ = ["WarmPool"]
 
@@ -83,8 +83,8 @@ class WarmPool:
                 self._ending.clear()
                 self._in_hand.clear()
 
-    async def checkout(self, allowance: Allowance) -> Guest:
-        """A fresh guest for one run or one session; give it back with `checkin`.
+    async def checkout(self, allowance: Allowance, files: Files | None = None) -> Guest:
+        """A fresh guest for one run or one session; give it back with `checkin`. One with files is opened on demand.
 
         Raises:
             SandboxBusy: `max_guests` are in use, and none came free within `queue_seconds`.
@@ -101,6 +101,9 @@ class WarmPool:
                     "raise max_guests, or run fewer at a time"
                 ) from None
         try:
+            if files:
+                guest: Guest = await getattr(self._backend, "open_with")(allowance, files)  # noqa: B009 (an optional verb)
+                return guest
             while self._idle and allowance == self._allowance:
                 guest = self._idle.popleft()
                 self._wanted.set()

@@ -71,6 +71,7 @@ class UnsafeBackend:
     """Child processes that nothing confines. Their memory and processor time are limited, nothing else is."""
 
     name = "unsafe"
+    no_files = "sandbox='unsafe' has no files: use sandbox='jail' or 'docker'"
     python = python_here()
     description = "NOTHING confines the program: it may do whatever this user may do"
 

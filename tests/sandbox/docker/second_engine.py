@@ -27,6 +27,8 @@ __all__ = ["SecondEngine", "second_engine"]
 
 SECONDS = 60.0
 SYSTEM = "unix:///var/run/docker.sock"
+TRIES = 3
+"""To copy an image: `docker save` may miss one that other tests are just naming anew."""
 
 
 class SecondEngine:
@@ -100,13 +102,16 @@ class SecondEngine:
     async def copy_image(self) -> None:
         """Have `callgate-sandbox` there, as the engine of this machine has it."""
         wanted = ["image", "inspect", "--format={{.Id}}", image.DEFAULT_TAG]
-        here = await anyio.run_process(["docker", "-H", SYSTEM, *wanted])
-        there = await anyio.run_process(self.command(*wanted), check=False)
-        if here.stdout != there.stdout:
+        for _ in range(TRIES):
+            here = await anyio.run_process(["docker", "-H", SYSTEM, *wanted])
+            there = await anyio.run_process(self.command(*wanted), check=False)
+            if here.stdout == there.stdout:
+                return
             with tempfile.TemporaryFile() as archive:
                 await anyio.run_process(["docker", "-H", SYSTEM, "save", image.DEFAULT_TAG], stdout=archive)
                 archive.seek(0)
                 await anyio.run_process(self.command("load"), stdin=archive)
+        raise AssertionError(f"the image did not arrive whole: {there.stderr!r}, {self.log()}")
 
     def containers(self) -> list[str]:
         """Ids of the containers that it has, those that have ended included.

@@ -12,9 +12,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import secrets
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -61,12 +62,14 @@ class DockerBackend:
             runtime, a few milliseconds each: for programs that may trust each other's author.
         cpus: processors that a container may use at a time.
         preimport: modules of the image that are imported ahead, for every guest.
+        folders: folders of the engine's machine that guests may read, by their names below ``/input``.
 
     Raises:
         ConfigurationError: an option is out of range.
     """
 
     name = "docker"
+    no_files = "docker has no files yet: use sandbox='jail'"
 
     def __init__(
         self,
@@ -77,6 +80,7 @@ class DockerBackend:
         per: Literal["run", "tenant"] = "run",
         cpus: float = 1.0,
         preimport: Sequence[str] = (),
+        folders: Mapping[str, str | os.PathLike[str]] | None = None,
     ) -> None:
         if per not in ("run", "tenant"):
             raise ConfigurationError(f"per is 'run' or 'tenant', not {per!r}")
