@@ -1,9 +1,11 @@
-"""docs/benchmarks.md ends with what the committed run of `callgate bench` says, and the README quotes it as it is."""
+"""The pages of benchmarks end with what the committed runs of `callgate bench` say, and the README quotes one."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+
+import pytest
 
 from callgate_bench.contestants.listed import MODES, PEERS
 from callgate_bench.report.drawn import MARK, inserted
@@ -12,22 +14,27 @@ from callgate_bench.results import read
 from callgate_bench.workloads import WORKLOADS
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
-RESULTS = read(ROOT / "docs" / "benchmarks.json")
+DOCS = ROOT / "docs"
+PAGES = ["benchmarks", "benchmarks_3.13"]
+RESULTS = read(DOCS / "benchmarks.json")
 
 
-def test_the_end_of_the_page_is_written_from_the_committed_run() -> None:
-    assert MARK in PAGE
-    assert inserted(PAGE, view(RESULTS)) == PAGE
+@pytest.mark.parametrize("name", PAGES)
+def test_the_end_of_the_page_is_written_from_the_committed_run(name: str) -> None:
+    page = (DOCS / f"{name}.md").read_text(encoding="utf-8")
+    assert MARK in page
+    assert inserted(page, view(read(DOCS / f"{name}.json"))) == page
 
 
-def test_the_run_was_whole() -> None:
-    assert RESULTS.interrupted == ""
-    assert [task.name for task in RESULTS.tasks] == list(WORKLOADS)
-    took_part = {entry.name for entry in RESULTS.entries}
+@pytest.mark.parametrize("name", PAGES)
+def test_the_run_was_whole(name: str) -> None:
+    run = read(DOCS / f"{name}.json")
+    assert run.interrupted == ""
+    assert [task.name for task in run.tasks] == list(WORKLOADS)
+    took_part = {entry.name for entry in run.entries}
     assert took_part >= {each.name for each in MODES} | {"monty", "pydantic-ai", "fastmcp", "smolagents", "langgraph"}
     assert took_part <= {each.name for each in (*MODES, *PEERS)}
-    assert not [cell for cell in RESULTS.cells if cell.outcome == "not measured"]
+    assert not [cell for cell in run.cells if cell.outcome == "not measured"]
 
 
 def test_the_readme_quotes_it() -> None:
