@@ -62,6 +62,9 @@ if TYPE_CHECKING:
         StepEnded,
         StepResult,
         StepStarted,
+        SyncConversation,
+        SyncRuntime,
+        SyncSession,
         report_progress,
     )
     from .sandbox.docker.backend import DockerBackend
@@ -119,6 +122,9 @@ __all__ = [
     "StepEnded",
     "StepResult",
     "StepStarted",
+    "SyncConversation",
+    "SyncRuntime",
+    "SyncSession",
     "Tool",
     "ToolCancelled",
     "ToolError",
