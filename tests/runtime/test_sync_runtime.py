@@ -324,7 +324,7 @@ def test_a_sync_tool_may_run_a_program_of_the_same_runtime_and_an_async_one_is_t
     with SyncRuntime([outer, stuck, double], pool_size=1) as own:
         assert value(own.execute_code("import sys\nawait outer()")) == 42
         assert value(own.execute_code("print(await stuck())", on_event=listener)) is None
-    assert any(each.startswith("this would wait for itself: an async tool") for each in told)
+    assert any(each.startswith("this would wait for itself: async tools") for each in told)
     assert "unknown-name" in told
 
 

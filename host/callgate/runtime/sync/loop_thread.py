@@ -141,7 +141,7 @@ class LoopThread:
             )
         if self.is_current:
             raise ConfigurationError(
-                "this would wait for itself: an async tool, on_event and approve run in the runtime's own event loop; "
+                "this would wait for itself: async tools and on_event run in the runtime's own event loop; "
                 "call the runtime from a sync tool, or use a Runtime with await"
             )
         with self._lock:
