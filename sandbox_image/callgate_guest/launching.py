@@ -20,6 +20,7 @@ PACKET = 1 << 16
 ENVIRONMENT = {
     "HOME": "/tmp", "LANG": "C.UTF-8", "LOGNAME": "sandbox", "USER": "sandbox", "PATH": "", "TMPDIR": "/tmp",
     "TZ": "UTC", "MPLCONFIGDIR": "/tmp/matplotlib",
+    "MPLBACKEND": "Agg",  # matplotlib draws in memory, and looks for no screen
     # libraries that would start threads when imported, which a zygote must not have
     "MKL_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
 }  # fmt: skip

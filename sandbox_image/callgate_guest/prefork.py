@@ -12,10 +12,11 @@ import os
 import select
 import signal
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from . import sharing
+from . import figures, sharing
 from .explain import confined, explain_missing_network
 from .jail import landlock, seccomp, syscalls
 from .jail.confine import FIRST_STATUS, Step, confine
@@ -32,6 +33,7 @@ PREIMPORTED = (
 )  # fmt: skip
 _PATIENCE_MILLISECONDS = 10
 """Time that a child waits for its program before it rehearses: under load, the program comes at once."""
+_THREAD_SECONDS = 1.0
 _BRIEF = "not arranged, since it forks few guests"
 _REHEARSALS = 20  # CPython 3.11 to 3.14 specialise a function within its first 20 calls
 
@@ -90,6 +92,8 @@ def prepare(
             importlib.import_module(name)
         except ImportError as error:
             raise Unwanted(f"preimport: {error}") from error
+    figures.rehearse()
+    _require_no_threads()
     os.environ.update(ENVIRONMENT)
     confined(packages)
     explain_missing_network()
@@ -149,6 +153,15 @@ def ended(pid: int) -> dict[str, Any]:
     _, status, usage = os.wait4(pid, 0)
     used = {"cpu": usage.ru_utime + usage.ru_stime, "peak": usage.ru_maxrss * 1024}
     return {"status": os.waitstatus_to_exitcode(status), **used}
+
+
+def _require_no_threads() -> None:
+    """Wait for threads that imports have started, such as a timer of matplotlib's. Raises `Unwanted` if one stays."""
+    for thread in threading.enumerate():
+        if thread is not threading.main_thread():
+            thread.join(_THREAD_SECONDS)
+            if thread.is_alive():
+                raise Unwanted(f"preimport: a module has started the thread {thread.name!r}, which forks cannot keep")
 
 
 def _comes(wire: int) -> bool:

@@ -10,6 +10,7 @@ from callgate import (
     Allow,
     Answer,
     ApprovalRequest,
+    Artifact,
     CallEnded,
     CallProgressed,
     CallRecord,
@@ -19,6 +20,7 @@ from callgate import (
     Conversation,
     Deny,
     Described,
+    Displayed,
     Event,
     Finding,
     Found,
@@ -74,6 +76,8 @@ def on_event(event: Event) -> None:
         assert_type(event.text, str)
     elif isinstance(event, CallStarted | CallEnded):
         assert_type(event.record, CallRecord)
+    elif isinstance(event, Displayed):
+        assert_type(event.artifact, Artifact)
     elif isinstance(event, CallProgressed):
         assert_type(event.progress, float)
     elif isinstance(event, StepStarted):
