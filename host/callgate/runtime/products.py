@@ -91,11 +91,18 @@ class Products:
             artifact = replace(artifact, media_type=media_type)
         return self.add(artifact)
 
-    async def collect(self, guest: Guest) -> None:
-        """Take the files that a program has left. The guest is dead, or idle and frozen."""
+    async def collect(self, guest: Guest, *, over: bool = False) -> None:
+        """Take the files that a program has left. The guest is idle.
+
+        Args:
+            guest: ran the program.
+            over: it runs no other: a guest with files is killed first.
+        """
         collecting = getattr(guest, "collect", None)
         if collecting is None:
             return
+        if over:
+            guest.kill()
         most = self._limits.max_artifacts - len(self.artifacts)
         collected = await collecting(most, self._limits.max_artifact_bytes - self._bytes)
         self._left += collected.left[: _MOST_NOTES - len(self._left)]

@@ -101,7 +101,7 @@ def confine(
             step = 5
             drop_bounding_set()
             become(NOBODY)
-        os.chdir(OUTPUT if tier == 1 else "/tmp" if own_files else "/")
+        os.chdir(OUTPUT if tier == 1 else "/output" if own_files else "/")
         os.umask(0o077)
         with contextlib.suppress(OSError):  # gVisor has no such policy
             os.sched_setscheduler(0, os.SCHED_BATCH, _NO_PRIORITY)  # its wake-ups do not preempt the host
