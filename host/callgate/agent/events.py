@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from callgate.agent.models.model import NO_USAGE, Assistant, Ended, ToolReplies, Usage
 from callgate.runtime import Event
+from callgate.runtime.pictures import PictureReference
 
 __all__ = [
     "AgentEvent", "CallBegan", "CallEnded", "CallProgress", "CallsQueued", "Faulted", "Finished", "MessageAdded",
@@ -144,6 +145,7 @@ class CallEnded:
             prints.
         failure: what failed, for the way back: see `routing.way_back.FailureKind`; empty where nothing did, and where
             the call was not made.
+        pictures: that the model receives beside the text, without their bytes.
     """
 
     turn: int
@@ -156,6 +158,7 @@ class CallEnded:
     tool_calls: int = 1
     run: Mapping[str, Any] | None = None
     failure: str = ""
+    pictures: tuple[PictureReference, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

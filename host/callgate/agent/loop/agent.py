@@ -61,6 +61,8 @@ class Agent(AgentOptions):
         limits: what a call, a plan or a program may spend, instead of the runtime's own.
         price: ``(input, output)`` in US dollars for a million tokens, instead of the list's.
         texts: descriptions of meta-tools instead of callgate's own.
+        pictures: whether the model receives the pictures that its programs, plans and tools make: the newest 20 of the
+            conversation, scaled down. A model whose endpoint refuses them goes on without.
 
     Raises:
         ConfigurationError: an option is wrong, or `budget` has a cost and the model's price is not known. What belongs

@@ -129,6 +129,7 @@ class AgentOptions:
     limits: Limits | None = None
     price: tuple[_Dollars, _Dollars] | None = None
     texts: Mapping[MetaTool, str] = field(default_factory=dict)
+    pictures: bool = True
 
     def __post_init__(self) -> None:
         check(self)

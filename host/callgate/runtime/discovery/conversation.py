@@ -143,6 +143,10 @@ class Conversation:
         """See `Runtime.tool_result`."""
         return self._answers.message(provider, answer, call_id, self._now(), self._beside)
 
+    def tool_results(self, provider: Provider, answers: Mapping[str, Answer]) -> list[dict[str, Any]]:
+        """See `Runtime.tool_results`."""
+        return self._answers.messages(provider, answers, self._now(), self._beside)
+
     def instructions(self) -> str:
         """See `Runtime.instructions`."""
         return self._tools().instructions()
@@ -158,7 +162,7 @@ class Conversation:
 
     async def handle(self, name: str, arguments: Mapping[str, Any] | str | None, **options: Any) -> str:
         """Answer a model's call with text: see `answer`, whose text it is."""
-        return (await self.answer(name, arguments, **options)).text
+        return (await self.answer(name, arguments, **{**options, "pictures": False})).text
 
     async def answer(
         self, name: str, arguments: Mapping[str, Any] | str | None, **options: Unpack[CallOptions]
