@@ -63,6 +63,9 @@ if TYPE_CHECKING:
         StepEnded,
         StepResult,
         StepStarted,
+        SyncConversation,
+        SyncRuntime,
+        SyncSession,
         report_progress,
     )
     from .sandbox.docker.backend import DockerBackend
@@ -121,6 +124,9 @@ __all__ = [
     "StepEnded",
     "StepResult",
     "StepStarted",
+    "SyncConversation",
+    "SyncRuntime",
+    "SyncSession",
     "Tool",
     "ToolCancelled",
     "ToolError",

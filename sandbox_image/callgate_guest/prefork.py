@@ -13,7 +13,7 @@ import select
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from . import figures, sharing
@@ -61,8 +61,9 @@ class Prepared(NamedTuple):
 
 
 def prepare(
-    preimport: Sequence[str], packages: str | None, proc: int, *, own_files: bool, own_disks: bool, brief: bool = False
-) -> Prepared:
+    preimport: Sequence[str], packages: str | None, proc: int, *, own_files: bool, own_disks: bool, brief: bool = False,
+    cache: str = "",
+) -> Prepared:  # fmt: skip
     """Import, warm up and freeze, so that children share all of it.
 
     Args:
@@ -72,6 +73,7 @@ def prepare(
         own_files: whether guests can reach nothing but files of their own.
         own_disks: whether these lie on nothing but mounts of their own.
         brief: whether it forks few guests: then it rehearses once, and does not arrange its memory.
+        cache: a folder for what modules write when they are imported, where that is not /tmp.
 
     Raises:
         Unwanted: a module of `preimport` cannot be imported.
@@ -81,6 +83,8 @@ def prepare(
         raise RuntimeError(f"system call numbers are not known for {os.uname().machine}")
     os.environ.clear()
     os.environ.update(ENVIRONMENT)
+    if cache:
+        os.environ["MPLCONFIGDIR"] = cache
     if packages:
         sys.path.append(packages)
     for name in [*PREIMPORTED, *preimport]:
@@ -90,6 +94,7 @@ def prepare(
             raise Unwanted(f"preimport: {error}") from error
     figures.rehearse()
     _require_no_threads()
+    os.environ.update(ENVIRONMENT)
     confined(packages)
     explain_missing_network()
     apply_to_all()
@@ -114,6 +119,7 @@ def prepare(
 def serve_confined(
     fds: list[int], allowance: Any, *, tier: int, parent: int, base_bytes: int, landlock_abi: int,
     rules: landlock.Ruleset | None, own_files: bool, own_cgroup: bool, session: Session, calls: seccomp.Filter,
+    folders: Sequence[str] = (), hand_over: Callable[..., None] = lambda *_: None,
 ) -> None:  # fmt: skip
     """In a fresh child: be confined (see `jail.confine`), serve programs, and exit. Never returns."""
     status = 1
@@ -121,6 +127,7 @@ def serve_confined(
         confine(
             tier=tier, parent=parent, descriptors=fds, allowance=allowance, base_bytes=base_bytes,
             landlock_abi=landlock_abi, rules=rules, calls=calls, own_files=own_files, own_cgroup=own_cgroup,
+            folders=folders, hand_over=hand_over,
         )  # fmt: skip
         numpy = sys.modules.get("numpy")
         if numpy is not None:

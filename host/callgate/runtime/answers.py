@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -171,6 +172,12 @@ class Answers:
         """The definitions that the model gets."""
         self.names = self.definitions.names
 
+    def over(self, runtime: Runtime) -> Answers:
+        """The same answers over a runtime that has the same tools and another shelf for artifacts."""
+        other = copy.copy(self)
+        other.runtime = runtime
+        return other
+
     async def answer(self, name: str, arguments: Mapping[str, Any] | str | None, call: ModelCall) -> Answer:
         """See `Runtime.answer`."""
         answer = await self._answered(str(name), arguments, call)
@@ -231,7 +238,9 @@ class Answers:
     async def _tool(self, given_name: str, given: Any, call: ModelCall) -> Answer:
         name = self.names.resolve(given_name) or given_name
         limits = self.runtime.limits if call.limits is None else call.limits
-        gate = self.runtime.gate.open(caller=call.caller, limits=limits, allowed=call.tools, on_event=call.on_event)
+        gate = self.runtime.gate.open(
+            caller=call.caller, limits=limits, allowed=call.tools, on_event=call.on_event, shelf=self.runtime._shelf
+        )
         tool = self.runtime.registry.get(name) if name in self.runtime.registry else None
         arguments = as_object(name, given)
         text: str | None = None

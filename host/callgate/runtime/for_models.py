@@ -10,6 +10,7 @@ from callgate.limits import Limits
 from callgate.tools import Registry, Tool
 
 if TYPE_CHECKING:  # imported at first use: a host that only runs programs needs none of them
+    from callgate.artifacts import Shelf
     from callgate.sandbox.backend import Backend
     from callgate.sandbox.pool import WarmPool
     from callgate.search.learned import Learned
@@ -19,7 +20,7 @@ if TYPE_CHECKING:  # imported at first use: a host that only runs programs needs
     from .discovery.conversation import Conversation
     from .discovery.found import Described, SearchResult
     from .discovery.loading import Loader
-    from .discovery.search import ToolSearch
+    from .discovery.search import FindOptions, ToolSearch
     from .model.meta import DefinitionOptions, MetaTool
     from .model.providers import Provider
     from .run import Language
@@ -112,7 +113,7 @@ class ForModels:
 
         return stubs(self.registry, detail=detail, names=names)
 
-    def search_tools(self, query: str = "", **options: Any) -> SearchResult:
+    def search_tools(self, query: str = "", **options: Unpack[FindOptions]) -> SearchResult:
         """Tools by what they do: see `ToolSearch.find`."""
         return self.search.find(query, **options)
 
@@ -221,6 +222,7 @@ class ForModels:
         session: bool = False,
         grows: bool = True,
         limits: Limits | None = None,
+        artifacts: Shelf | None = None,
         **options: Unpack[DefinitionOptions],
     ) -> Conversation:
         """One model's conversation. The tools that the model finds become visible in this conversation alone.
@@ -235,6 +237,8 @@ class ForModels:
             session: whether the programs of the conversation share a guest, and see each other's variables.
             grows: whether tools that the model finds are added to its list. If not, searches only teach the ranking.
             limits: limits of its programs, plans and calls, instead of the runtime's own.
+            artifacts: where its files and pictures are: a ``runtime.artifacts.shelf()`` that outlives it. By default it
+                has one of its own, which is cleared when it is left.
             options: `direct`, `meta`, `tools` and the others: see `DefinitionOptions`.
 
         Raises:
@@ -251,4 +255,5 @@ class ForModels:
             session=session,
             grows=grows,
             limits=limits,
+            artifacts=artifacts,
         )

@@ -3,9 +3,12 @@ leaves. Knows no guest's bytes and no sandbox."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from callgate.artifacts import Artifact, Shelf, clean_name
+from callgate.errors import ToolError
 from callgate.limits import Limits
 from callgate.sandbox.backend import Guest
 
@@ -18,7 +21,7 @@ _TEXTS = ("text/html", "text/markdown", "image/svg+xml")
 
 
 class Products:
-    """Takes the artifacts of one run.
+    """Takes the artifacts of one run; the `Keeper` of its calls.
 
     Args:
         shelf: keeps them.
@@ -50,7 +53,33 @@ class Products:
         """Keep it, and return it with its handle; None if that would pass a limit, which `notes` tells."""
         if not self.takes(artifact.name, artifact.size_bytes):
             return None
-        kept = self.shelf.add(artifact)
+        return self._put(artifact)
+
+    def get(self, handle: str | Mapping[str, Any]) -> Artifact | None:
+        """The artifact of a handle on the shelf: see `Shelf.get`."""
+        return self.shelf.get(handle)
+
+    def keep(self, artifact: Artifact) -> Artifact:
+        """Keep what a tool produced. Raises `ToolError` if that would pass a limit."""
+        self.must_have_room([(artifact.name, artifact.size_bytes)])
+        return self._put(artifact)
+
+    def keep_all(self, promised: Mapping[str, Artifact]) -> None:
+        """Keep all artifacts of a result under the handles that it has of them, or none. Raises `ToolError`."""
+        self.must_have_room([(each.name, each.size_bytes) for each in promised.values()])
+        for handle, artifact in promised.items():
+            self._put(artifact, handle)
+
+    def must_have_room(self, artifacts: Sequence[tuple[str, int]]) -> None:
+        """Raise `ToolError` unless artifacts of these names and sizes can all be kept."""
+        total = 0
+        for number, (name, size) in enumerate(artifacts):
+            if reason := self._no_room(size, number, total):
+                raise ToolError(f"the tool returned {name!r}, which was not kept: {reason}; ask for less")
+            total += size
+
+    def _put(self, artifact: Artifact, handle: str = "") -> Artifact:
+        kept = self.shelf.add(artifact, handle)
         self._bytes += kept.size_bytes
         self.artifacts.append(kept)
         return kept
@@ -62,11 +91,18 @@ class Products:
             artifact = replace(artifact, media_type=media_type)
         return self.add(artifact)
 
-    async def collect(self, guest: Guest) -> None:
-        """Take the files that a program has left. The guest is dead, or idle and frozen."""
+    async def collect(self, guest: Guest, *, over: bool = False) -> None:
+        """Take the files that a program has left. The guest is idle.
+
+        Args:
+            guest: ran the program.
+            over: it runs no other: a guest with files is killed first.
+        """
         collecting = getattr(guest, "collect", None)
         if collecting is None:
             return
+        if over:
+            guest.kill()
         most = self._limits.max_artifacts - len(self.artifacts)
         collected = await collecting(most, self._limits.max_artifact_bytes - self._bytes)
         self._left += collected.left[: _MOST_NOTES - len(self._left)]
@@ -80,11 +116,12 @@ class Products:
         more = self._more_left
         return [*self._left, *([f"{more:,} more artifacts were not kept"] if more else [])]
 
-    def _no_room(self, size: int) -> str:
+    def _no_room(self, size: int, others: int = 0, other_bytes: int = 0) -> str:
+        """Why an artifact of this size cannot be kept beside so many others that are not kept yet; empty if it can."""
         most, most_bytes = self._limits.max_artifacts, self._limits.max_artifact_bytes
-        if len(self.artifacts) >= most:
+        if len(self.artifacts) + others >= most:
             return f"a run may have {most} artifacts (max_artifacts)"
-        if self._bytes + size > most_bytes:
+        if self._bytes + other_bytes + size > most_bytes:
             return (
                 f"it has {size:,} bytes, and the artifacts of a run may have {most_bytes:,} in all (max_artifact_bytes)"
             )

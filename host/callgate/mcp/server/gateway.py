@@ -118,7 +118,8 @@ class Gateway:
     async def _lifespan(self, _: Server[Lifespan]) -> AsyncIterator[Lifespan]:
         """Open from before the first request until after the last."""
         serving = self._serving
-        clients = Clients(Sandboxes(self._runtime, serving.sessions, serving.session_idle_seconds))
+        sandboxes = Sandboxes(self._runtime, serving.sessions, serving.session_idle_seconds)
+        clients = Clients(sandboxes, self._runtime.artifacts)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._look, clients)
             try:
@@ -253,7 +254,7 @@ class Gateway:
             if not isinstance(handle, str):
                 return failed(f'session is text: "{NEW}", or the name of a session that was begun')
             if handle == NEW:
-                handle = await sandboxes.open(client.owner)
+                handle = await sandboxes.open(client)
             async with sandboxes.use(handle, client.owner) as session:
                 answer = await conversation.answer("execute_code", arguments, on_event=notes.put, session=session)
             if handle not in sandboxes:
