@@ -36,7 +36,7 @@ async def runtime() -> AsyncIterator[Runtime]:
     @tool(read_only=True)
     def draw(what: str) -> list[Any]:
         """Draws."""
-        return [opened._shelf.add(each).to_json() for each in MADE[what]]
+        return MADE[what]
 
     async with Runtime([draw], sandbox=None) as opened:
         yield opened
