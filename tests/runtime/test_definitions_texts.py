@@ -130,6 +130,8 @@ def test_no_text_is_longer_than_openai_takes(
     for name in META_TOOLS:
         for language in get_args(Language):
             assert len(text_of(name, dataclasses.replace(here, language=language))) <= MAX_TEXT
+            many = dataclasses.replace(here, language=language, packages=("p" * 60 + " 1.0", "q 2") * 100)
+            assert len(text_of(name, many)) <= MAX_TEXT
     assert len(instructions(here)) <= MAX_TEXT
 
 

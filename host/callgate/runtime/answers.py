@@ -149,7 +149,8 @@ class Answers:
         language: Language = "graphs" if sandbox is None else "full" if policy == "none" else "restricted"
         python = python_here if sandbox is None else lambda: getattr(sandbox[0], "python", "")
         self.runtime = runtime
-        self.definitions = Definitions(runtime.registry, limits, language, python)
+        packages = tuple if sandbox is None else lambda: getattr(sandbox[0], "packages", ())
+        self.definitions = Definitions(runtime.registry, limits, language, python, packages)
         """The definitions that the model gets."""
         self.names = self.definitions.names
 

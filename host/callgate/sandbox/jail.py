@@ -18,6 +18,7 @@ from callgate.errors import SandboxCrashed, SandboxError, SandboxUnavailable
 
 from .backend import Allowance, python_here
 from .launching import ZygoteSettings
+from .packages import checked
 from .self_test import SELF_TEST_ALLOWANCE, prove
 from .zygote import JailedGuest, Zygote
 
@@ -37,7 +38,8 @@ class JailBackend:
 
     Args:
         tier: 1 or 2 to insist on it; ``None`` takes the strongest that passes its self-test.
-        packages: a site-packages folder of the host that guests may import from, read-only.
+        packages: a folder of packages that guests may import from, read-only; its lock, if it has one, is of this
+            Python.
         preimport: modules imported ahead, for every guest.
         folders: folders of the host that guests may read, by their names below ``/input``.
     """
@@ -53,6 +55,8 @@ class JailBackend:
         preimport: tuple[str, ...] = (),
         folders: Mapping[str, str | os.PathLike[str]] | None = None,
     ) -> None:
+        self.packages = () if packages is None else checked(packages).shown
+        """Names and versions of what is in `packages`, for models."""
         self._settings = ZygoteSettings(tier=tier or 1, packages=packages, preimport=preimport)
         self._tiers = (tier,) if tier else (1, 2)
         self._zygote: Zygote | None = None
