@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from callgate.agent.models.model import NO_USAGE, Assistant, Ended, ToolReplies, Usage
 from callgate.runtime import Event
+from callgate.runtime.pictures import PictureReference
 
 __all__ = [
     "AgentEvent", "CallBegan", "CallEnded", "CallProgress", "CallsQueued", "Faulted", "Finished", "MessageAdded",
@@ -140,10 +141,11 @@ class CallEnded:
         text: what the model receives.
         mistake: nothing was run, the call was wrong as written.
         tool_calls: made by it.
-        artifact: what people may want to see and the model need not: of a plan its steps, of a program its calls and
+        run: what people may want to see and the model need not: of a plan its steps, of a program its calls and
             prints.
         failure: what failed, for the way back: see `routing.way_back.FailureKind`; empty where nothing did, and where
             the call was not made.
+        pictures: that the model receives beside the text, without their bytes.
     """
 
     turn: int
@@ -154,8 +156,9 @@ class CallEnded:
     seconds: float
     mistake: bool = False
     tool_calls: int = 1
-    artifact: Mapping[str, Any] | None = None
+    run: Mapping[str, Any] | None = None
     failure: str = ""
+    pictures: tuple[PictureReference, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

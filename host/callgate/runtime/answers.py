@@ -7,17 +7,21 @@
 4. `wall_seconds` bounds a call of one tool, as it bounds a program or a plan: with retries, fallbacks and approval.
 5. No answer names a meta-tool that the model does not have.
 6. A model gets a text that a tool returned as it is; the provider's own code gets all results as JSON, to parse.
+7. Pictures come beside the text, and never in it; only the artifacts of the caller's own shelf are looked at.
 """
 
 from __future__ import annotations
 
+import copy
 import json
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import anyio
 
+from callgate.artifacts import Artifact, Shelf
 from callgate.errors import ConfigurationError, LimitReached, ToolError, ToolNotAllowed
 from callgate.limits import Limits
 from callgate.sandbox.backend import python_here
@@ -30,9 +34,10 @@ from .gate.events import Event
 from .model.decoding import CUT_OFF, as_object, decoded, is_cut_off
 from .model.definitions import ALONE, Beside, Definitions
 from .model.meta import META_TOOLS, DefinitionOptions, MetaTool, meant, validated
-from .model.providers import Provider, tool_result
+from .model.providers import Provider, blocks, picture_message, tool_result
 from .model.schemas import own_arguments, promises_object
 from .model.texts import Language
+from .pictures import Picture, pictures_of
 from .result import MODEL_CHARACTERS, CodeResult, cut
 from .session import Session
 
@@ -70,6 +75,14 @@ class Answer:
     """The model's list of tools has changed: send new `Conversation.tool_definitions` before its next turn."""
     bare: bool = False
     """The tool promises an object, so that `structured` is `value` itself, and not ``{"result": value}``."""
+    artifacts: tuple[Artifact, ...] = ()
+    """What the program displayed and left, and the artifacts whose handles are in the result, in that order."""
+    pictures: tuple[Picture, ...] = ()
+    """Pictures for the model, beside the text: at most 4 of the `artifacts`, scaled down."""
+
+    def blocks(self, provider: Provider) -> list[dict[str, Any]]:
+        """The text and the pictures as content blocks in the form of a provider (``"mcp"`` included)."""
+        return blocks(provider, self.text, self.pictures)
 
     def structured(self) -> dict[str, Any] | None:
         """The answer as a JSON object, for MCP's ``structuredContent``; None if the call was refused or a tool failed.
@@ -116,6 +129,7 @@ class CallOptions(TypedDict, total=False):
     limits: Limits | None
     on_event: Callable[[Event], None] | None
     session: Session | None
+    pictures: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -128,6 +142,7 @@ class ModelCall:
     limits: Limits | None = None
     on_event: Callable[[Event], None] | None = None
     session: Session | None = None
+    pictures: bool = True
 
     @classmethod
     def of(cls, tools: Collection[str] | None, meta: Collection[str], options: CallOptions) -> ModelCall:
@@ -148,15 +163,35 @@ class Answers:
         sandbox, policy = runtime._sandbox, runtime._language.policy
         language: Language = "graphs" if sandbox is None else "full" if policy == "none" else "restricted"
         python = python_here if sandbox is None else lambda: getattr(sandbox[0], "python", "")
+
+        def files() -> bool:
+            return sandbox is not None and not getattr(sandbox[0], "no_files", "none")
+
         self.runtime = runtime
         packages = tuple if sandbox is None else lambda: getattr(sandbox[0], "packages", ())
-        self.definitions = Definitions(runtime.registry, limits, language, python, packages)
+        self.definitions = Definitions(runtime.registry, limits, language, python, files, packages)
         """The definitions that the model gets."""
         self.names = self.definitions.names
 
+    def over(self, runtime: Runtime) -> Answers:
+        """The same answers over a runtime that has the same tools and another shelf for artifacts."""
+        other = copy.copy(self)
+        other.runtime = runtime
+        return other
+
     async def answer(self, name: str, arguments: Mapping[str, Any] | str | None, call: ModelCall) -> Answer:
         """See `Runtime.answer`."""
-        name = str(name)
+        answer = await self._answered(str(name), arguments, call)
+        artifacts = _artifacts_of(answer, self.runtime._shelf)
+        if not artifacts:
+            return answer
+        answer = replace(answer, artifacts=artifacts)
+        if not call.pictures:
+            return answer
+        found = await pictures_of(artifacts)
+        return replace(answer, text=found.told(answer.text), pictures=found.shown)
+
+    async def _answered(self, name: str, arguments: Mapping[str, Any] | str | None, call: ModelCall) -> Answer:
         if self.names.resolve(name) is None:
             name = meant(name, call.meta)
         try:
@@ -204,7 +239,9 @@ class Answers:
     async def _tool(self, given_name: str, given: Any, call: ModelCall) -> Answer:
         name = self.names.resolve(given_name) or given_name
         limits = self.runtime.limits if call.limits is None else call.limits
-        gate = self.runtime.gate.open(caller=call.caller, limits=limits, allowed=call.tools, on_event=call.on_event)
+        gate = self.runtime.gate.open(
+            caller=call.caller, limits=limits, allowed=call.tools, on_event=call.on_event, shelf=self.runtime._shelf
+        )
         tool = self.runtime.registry.get(name) if name in self.runtime.registry else None
         arguments = as_object(name, given)
         text: str | None = None
@@ -231,7 +268,18 @@ class Answers:
         defers = provider == "anthropic" and options.get("defer")
         deferred = self.definitions.of(options, beside, provider).deferred_names() if defers else {}
         references = [deferred[name] for name in answer.found if name in deferred]
-        return tool_result(provider, answer.text, answer.ok, call_id, references)
+        return tool_result(provider, answer.text, answer.ok, call_id, references, answer.pictures)
+
+    def messages(
+        self, provider: Provider, answers: Mapping[str, Answer], options: DefinitionOptions, beside: Beside = ALONE
+    ) -> list[dict[str, Any]]:
+        """The answers of a turn as the messages that go back to the model: see `Runtime.tool_results`."""
+        made = [self.message(provider, answer, id, options, beside) for id, answer in answers.items()]
+        if provider == "anthropic":
+            return [{"role": "user", "content": made}]
+        pictures = [(id, picture) for id, answer in answers.items() for picture in answer.pictures]
+        last = picture_message(provider, pictures)
+        return made if last is None else [*made, last]
 
     def reachable(self, allowed: Collection[str] | None) -> frozenset[str] | None:
         """Names of the tools that a model can call in any way; None for all tools."""
@@ -239,6 +287,31 @@ class Answers:
         wanted = None if allowed is None else frozenset(self.names.resolve(name) or name for name in allowed)
         within = frozenset(t.name for t in tools if t.allowed_callers and (wanted is None or t.name in wanted))
         return None if len(within) == len(tools) else within
+
+
+_HANDLE = re.compile(r'"artifact": ?"(art_[0-9a-f]{32})"')
+"""An artifact's object in JSON text."""
+_MOST_ARTIFACTS = 100
+
+
+def _artifacts_of(answer: Answer, shelf: Shelf) -> tuple[Artifact, ...]:
+    """The artifacts of an answer, each once: those of its program, and those that its result names."""
+    found: dict[str, Artifact] = {}
+    texts: Iterable[str] = ()
+    match answer.result:
+        case CodeResult() as run:
+            found = {each.handle: each for each in run.artifacts}
+        case None if answer.ok:
+            texts = (answer.text,)
+        case SearchResult() | Described() | None:
+            pass
+        case plan:
+            texts = (step.result_json or "" for step in plan.steps if step.id in plan.outputs)
+    for text in texts:
+        for handle in _HANDLE.findall(text):
+            if len(found) < _MOST_ARTIFACTS and (kept := shelf.get(handle)) is not None:
+                found[handle] = kept
+    return tuple(found.values())
 
 
 def _hint(error: ToolError, given: str, tool: Tool | None, call: ModelCall) -> str:

@@ -10,6 +10,7 @@ from callgate.limits import Limits
 from callgate.tools import Registry, Tool
 
 if TYPE_CHECKING:  # imported at first use: a host that only runs programs needs none of them
+    from callgate.artifacts import Shelf
     from callgate.sandbox.backend import Backend
     from callgate.sandbox.pool import WarmPool
     from callgate.search.learned import Learned
@@ -19,7 +20,7 @@ if TYPE_CHECKING:  # imported at first use: a host that only runs programs needs
     from .discovery.conversation import Conversation
     from .discovery.found import Described, SearchResult
     from .discovery.loading import Loader
-    from .discovery.search import ToolSearch
+    from .discovery.search import FindOptions, ToolSearch
     from .model.meta import DefinitionOptions, MetaTool
     from .model.providers import Provider
     from .run import Language
@@ -112,7 +113,7 @@ class ForModels:
 
         return stubs(self.registry, detail=detail, names=names)
 
-    def search_tools(self, query: str = "", **options: Any) -> SearchResult:
+    def search_tools(self, query: str = "", **options: Unpack[FindOptions]) -> SearchResult:
         """Tools by what they do: see `ToolSearch.find`."""
         return self.search.find(query, **options)
 
@@ -126,7 +127,7 @@ class ForModels:
 
     async def handle(self, name: str, arguments: Mapping[str, Any] | str | None, **options: Any) -> str:
         """Answer a model's call with text for the model: see `answer`, whose text it is."""
-        return (await self.answer(name, arguments, **options)).text
+        return (await self.answer(name, arguments, **{**options, "pictures": False})).text
 
     async def answer(
         self,
@@ -153,7 +154,8 @@ class ForModels:
                 ``"code_execution_20260120"``). `limits`: what a program, a plan or a call may spend, instead of the
                 runtime's own; a session has its own; `wall_seconds` bounds a call of one tool, too: retries, fallbacks
                 and approval included. `on_event`: called with prints, steps, call starts and call ends as they happen.
-                `session`: where ``execute_code`` runs; None: each program in a guest of its own.
+                `session`: where ``execute_code`` runs; None: each program in a guest of its own. `pictures`: False
+                makes no `Answer.pictures`.
 
         Raises:
             SandboxError: no guest could be started, or the session is over.
@@ -174,6 +176,9 @@ class ForModels:
         """An answer as the message that goes back to the model: Anthropic's ``tool_result`` block, OpenAI's message of
         the role ``tool``, or its ``function_call_output``.
 
+        Pictures are in it, except for ``"openai"``, which takes none in messages of the role ``tool``: there
+        `tool_results` has them.
+
         Where a search found tools that are deferred, Anthropic gets references to them and nothing else, and loads
         their definitions.
 
@@ -188,6 +193,26 @@ class ForModels:
         """
         return self._answers.message(provider, answer, call_id, options)
 
+    def tool_results(
+        self, provider: Provider, answers: Mapping[str, Answer], **options: Unpack[DefinitionOptions]
+    ) -> list[dict[str, Any]]:
+        """The answers to all calls of a turn as the messages that go back to the model, pictures included:
+        ``messages += runtime.tool_results("openai", {call.id: answer})``.
+
+        For Anthropic it is one message of the user with the ``tool_result`` blocks; for OpenAI's Chat Completions the
+        messages of the role ``tool``, and one of the user with the pictures; for its Responses the
+        ``function_call_output`` items.
+
+        Args:
+            provider: as for `tool_result`.
+            answers: by the ids of their calls, in the order of the calls.
+            options: as for `tool_result`.
+
+        Raises:
+            ConfigurationError: as `tool_result`.
+        """
+        return self._answers.messages(provider, answers, options)
+
     def conversation(
         self,
         *,
@@ -197,6 +222,7 @@ class ForModels:
         session: bool = False,
         grows: bool = True,
         limits: Limits | None = None,
+        artifacts: Shelf | None = None,
         **options: Unpack[DefinitionOptions],
     ) -> Conversation:
         """One model's conversation. The tools that the model finds become visible in this conversation alone.
@@ -211,6 +237,8 @@ class ForModels:
             session: whether the programs of the conversation share a guest, and see each other's variables.
             grows: whether tools that the model finds are added to its list. If not, searches only teach the ranking.
             limits: limits of its programs, plans and calls, instead of the runtime's own.
+            artifacts: where its files and pictures are: a ``runtime.artifacts.shelf()`` that outlives it. By default it
+                has one of its own, which is cleared when it is left.
             options: `direct`, `meta`, `tools` and the others: see `DefinitionOptions`.
 
         Raises:
@@ -227,4 +255,5 @@ class ForModels:
             session=session,
             grows=grows,
             limits=limits,
+            artifacts=artifacts,
         )

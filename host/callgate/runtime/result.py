@@ -6,12 +6,15 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from callgate.artifacts import Artifact
 from callgate.program import Finding
 
 from .gate.records import CallRecord
+
+if TYPE_CHECKING:
+    from .model.providers import Provider
 
 __all__ = ["NO_SANDBOX", "CodeResult", "RunError", "RunUsage", "calls_made", "cut", "members", "plain"]
 
@@ -122,6 +125,33 @@ class CodeResult:
         notes = [f"Note: {note}" for note in self.notes]
         text = "\n".join(parts + notes + warnings[:10])
         return text.encode("utf-8", "replace").decode()  # a lone surrogate cannot be sent
+
+    async def for_model_blocks(
+        self, provider: Provider, max_characters: int = MODEL_CHARACTERS
+    ) -> list[dict[str, Any]]:
+        """The text of `for_model` and up to 4 pictures, as content blocks in the form of a provider.
+
+        Args:
+            provider: ``"anthropic"``, ``"openai"`` (Chat Completions, whose messages of the role ``tool`` take no
+                pictures: put the blocks into one of the user), ``"openai-responses"`` or ``"mcp"``.
+            max_characters: see `for_model`.
+        """
+        from .model.providers import blocks  # imported at first use: most results never need them
+        from .pictures import pictures_of
+
+        found = await pictures_of(self.artifacts)
+        return blocks(provider, found.told(self.for_model(max_characters)), found.shown)
+
+    def _repr_html_(self) -> str:
+        """The result in a notebook: its value, prints, pictures, and its calls in time; of a bounded size."""
+        from .shown import code_html
+
+        return code_html(self)
+
+    def _repr_markdown_(self) -> str:
+        from .shown import code_markdown
+
+        return code_markdown(self)
 
     def _failure(self) -> str:
         assert self.error is not None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import anyio
 
-from callgate.artifacts import Artifacts
+from callgate.artifacts import Artifact, Artifacts, Shelf
 from callgate.errors import ConfigurationError
 from callgate.lazily import imported
 from callgate.limits import Limits
@@ -65,7 +65,8 @@ class Runtime(ForModels, ForPlans):
             ``"unsafe"`` (nothing confines; for debugging), or a backend, e.g. `DockerBackend`. ``None`` runs plans,
             tools, and programs that are graphs of tool calls: nothing that needs a sandbox.
         limits: for each run without limits of its own.
-        approve: asked before every call of a tool with `requires_approval`; without it, such calls are refused.
+        approve: a function, plain or async, that is asked before every call of a tool with `requires_approval`; without
+            it, such calls are refused.
         approve_plan: a function, plain or async, that receives a `PlanApprovalRequest` before any plan runs, a model's
             plans included. It returns `Allow()`, ``Allow(another_plan)`` or `Deny(reason)`; an exception is a no.
             No tool is called before the answer, and `wall_seconds` begins after it. Programs need no such approval.
@@ -132,8 +133,9 @@ class Runtime(ForModels, ForPlans):
         self._approve_plan = approve_plan
         self._language = Language(policy, None if allowed_imports is None else tuple(allowed_imports))
         self.artifacts = Artifacts()
-        """What programs and tools have produced."""
+        """What programs and tools have produced, for the operator; forgotten when the runtime is left."""
         self._shelf = self.artifacts.shelf()
+        """Of calls, programs and plans outside of any conversation."""
         self._learned = Learned()
         self._looks = Looks()
         self._drives: set[GraphDrive] = set()
@@ -174,6 +176,14 @@ class Runtime(ForModels, ForPlans):
         other._take(registry)
         return other
 
+    def _for(self, shelf: Shelf) -> Runtime:
+        """This runtime for the owner of a shelf: its programs, plans and calls have the artifacts there."""
+        if shelf is self._shelf:
+            return self
+        other = copy.copy(self)
+        other._shelf = shelf
+        return other
+
     async def __aenter__(self) -> Runtime:
         await self._contexts.open()
         self._looks.turn = anyio.Lock(fast_acquire=True)  # a lock belongs to the event loop that used it
@@ -183,6 +193,7 @@ class Runtime(ForModels, ForPlans):
         self._contexts.loop = None
         await self._end_drives(*self._drives)
         await self._contexts.close()
+        self.artifacts.clear()
 
     async def _close(self) -> None:
         """End the programs that run on the host with these tools."""
@@ -227,7 +238,7 @@ class Runtime(ForModels, ForPlans):
         on_event: Callable[[Event], None] | None = None,
         check: bool = True,
         path: Path | None = None,
-        files: Mapping[str, str | FilePath | bytes] | None = None,
+        files: Mapping[str, str | FilePath | bytes | Artifact] | None = None,
     ) -> CodeResult:
         """Run a program: as a plan on the host where it is certain to be a graph of tool calls, else in a fresh guest.
 
@@ -305,7 +316,7 @@ class Runtime(ForModels, ForPlans):
         self,
         *,
         limits: Limits | None = None,
-        files: Mapping[str, str | FilePath | bytes] | None = None,
+        files: Mapping[str, str | FilePath | bytes | Artifact] | None = None,
     ) -> AsyncIterator[Session]:
         """Open a guest whose variables stay between programs: ``async with runtime.session() as session``.
 

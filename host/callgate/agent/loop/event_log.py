@@ -4,12 +4,14 @@ Counts what the run has spent. Decides nothing."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import anyio
 
 from callgate.agent.events import AgentEvent, CallProgress, Faulted, FaultKind, MessageAdded, TextArrived
+from callgate.agent.models.fitting import MAX_PICTURES
 from callgate.agent.models.model import Delta
+from callgate.runtime.pictures import Picture, PictureReference
 
 from .budget import Spent
 from .options import AgentOptions
@@ -38,6 +40,8 @@ class EventLog:
         self.options = options
         self.state = state
         self.transcript = transcript
+        self.pictures: dict[str, Picture] = {}
+        """The newest pictures of the run, by their `sha256`; no request has more."""
         self._began = anyio.current_time() - seconds_before
 
     def add(self, event: AgentEvent) -> None:
@@ -51,6 +55,16 @@ class EventLog:
                 self.options.on_event(event)
             except Exception:
                 logger.exception("the agent's on_event callback failed")
+
+    def keep(self, pictures: Iterable[Picture]) -> tuple[PictureReference, ...]:
+        """Keep pictures for the requests of this run, and return what events say of them."""
+        given = tuple(pictures)
+        for each in given:
+            self.pictures.pop(each.reference.sha256, None)  # the newest are the last
+            self.pictures[each.reference.sha256] = each
+        while len(self.pictures) > MAX_PICTURES:
+            del self.pictures[next(iter(self.pictures))]
+        return tuple(each.reference for each in given)
 
     def fault(self, turn: int, fault: FaultKind, detail: str, action: str) -> None:
         """Add a fault, and the reaction to it."""

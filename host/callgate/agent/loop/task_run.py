@@ -97,7 +97,7 @@ class TaskRun:
                 tool_calls=state.tool_calls,
             )
         )
-        return result_of(state, log.transcript)
+        return result_of(state, log.transcript, self._offering.artifacts)
 
     async def _until_over(self) -> End:
         end = await self._beginning()
@@ -131,7 +131,7 @@ class TaskRun:
         knows = state.messages[-1] == User(text=LAST_WORDS) or (not state.turns and options.planner is None)
         if is_last and not knows:  # in the first turn `tool_choice` says it, but not to a planner that has none
             log.say(state.turns, LAST_WORDS)
-        request = turn_request(options, state, self._offering, is_last=is_last)
+        request = turn_request(options, state, self._offering, is_last=is_last, pictures=log.pictures)
         asked = ModelAsked(
             turn=state.turns + 1,
             messages=len(request.messages),

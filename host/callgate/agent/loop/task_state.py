@@ -27,6 +27,8 @@ from callgate.agent.events import (
     ToolsFound,
     to_json,
 )
+from callgate.agent.models.fitting import with_pictures
+from callgate.agent.models.messages_json import pictures_in
 from callgate.agent.models.model import NO_USAGE, Assistant, Ended, Message, ToolCall, ToolReplies, Usage, User
 from callgate.agent.routing.way_back import FailureKind, Form, form_of
 
@@ -86,7 +88,7 @@ class TaskState:
     routes: list[Routed] = field(default_factory=list)
     found: tuple[str, ...] = ()
     conversation: Mapping[str, Any] | None = None
-    artifacts: list[Mapping[str, Any]] = field(default_factory=list)
+    runs: list[Mapping[str, Any]] = field(default_factory=list)
     open_calls: tuple[ToolCall, ...] = ()
     begun: set[str] = field(default_factory=set)
     ended: dict[str, CallEnded] = field(default_factory=dict)
@@ -151,7 +153,7 @@ class TaskState:
                 self.conversation = event.state
             case Planned() | PlannedRun():
                 self.planned = True
-                self.artifacts.append(_artifact(event))
+                self.runs.append(_run(event))
                 if isinstance(event, PlannedRun):
                     self.tool_calls += len(event.results)
                 else:
@@ -213,8 +215,8 @@ class TaskState:
             self.failures.setdefault(form, {}).setdefault(cast(FailureKind, event.failure), set()).add(event.turn)
         elif event.ok:
             self.failures.pop(form, None)
-        if event.artifact is not None:
-            self.artifacts.append(event.artifact)
+        if event.run is not None:
+            self.runs.append(event.run)
         if event.id not in self.begun:
             self.repetition.not_made(call)
         elif (verdict := self.repetition.ended(call, event.ok, event.text, event.seconds)) is not GO_ON:
@@ -233,11 +235,12 @@ class TaskState:
             raise ValueError("the results are not those of the calls of the last turn")
         self.messages.append(self.message_of(event.replies))
         self.next_tokens += sum(len(reply.text) for reply in event.replies.replies) // 4
+        self.next_tokens += sum(picture.tokens for picture in pictures_in(event.replies))
         self.open_calls = ()
         self.turn_verdict = self.repetition.end_turn()
 
 
-def _artifact(event: Planned | PlannedRun) -> dict[str, Any]:
+def _run(event: Planned | PlannedRun) -> dict[str, Any]:
     # results are not copied: they may be large, and deep
     if isinstance(event, PlannedRun):
         return {**to_json(replace(event, results=())), "kind": "planned", "results": event.results}
@@ -245,16 +248,21 @@ def _artifact(event: Planned | PlannedRun) -> dict[str, Any]:
 
 
 def shortened(messages: list[Message]) -> list[Message]:
-    """The conversation with its results cut, and words in the user's place but for the task: those before the last turn
-    that had any to 200 characters, those of that turn to 4,000, or where that changes nothing to 400. What was cut says
-    so. The same conversation where there is nothing left to cut."""
+    """The conversation without the pictures before the last turn that had calls. Where there are none, with its results
+    cut, and words in the user's place but for the task: those before that turn to 200 characters, those of that turn to
+    4,000, or where that changes nothing, to 400 and without pictures. What was cut says so. The same conversation where
+    there is nothing left to cut."""
     calling = [place for place, each in enumerate(messages) if isinstance(each, Assistant) and each.calls]
     last = calling[-1] if calling else 0
+    older = with_pictures(messages[:last], 0)
+    if older != messages[:last]:
+        return [*older, *messages[last:]]
     for newest in _NEW_CHARACTERS:
         made = [messages[0]]
+        rest = messages[1:] if newest == _NEW_CHARACTERS[0] else with_pictures(messages[1:], 0)
         made += [
             _cut(message, newest if place > last else _OLD_CHARACTERS)
-            for place, message in enumerate(messages[1:], 1)
+            for place, message in enumerate(rest, 1)
         ]  # fmt: skip
         if made != messages:
             return made
@@ -266,7 +274,7 @@ def _cut(message: Message, most: int) -> Message:
         case ToolReplies(replies=replies):
             return ToolReplies(replies=tuple(replace(each, text=_cut_text(each.text, most)) for each in replies))
         case User(text=text):
-            return User(text=_cut_text(text, most))
+            return replace(message, text=_cut_text(text, most))
         case _:
             return message
 

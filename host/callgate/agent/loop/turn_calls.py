@@ -110,7 +110,7 @@ class TurnCalls:
     def _reply(self, call: ToolCall) -> ToolReply:
         ended, warning = self._state.ended[call.id], self._state.warnings.get(call.id)
         text = f"{ended.text}\n{warning.words}" if warning else ended.text
-        return ToolReply(id=call.id, name=call.name, text=text, ok=ended.ok)
+        return ToolReply(id=call.id, name=call.name, text=text, ok=ended.ok, pictures=ended.pictures)
 
     async def _one(self, call: ToolCall) -> None:
         log, state = self._log, self._state
@@ -147,8 +147,9 @@ class TurnCalls:
                 seconds=anyio.current_time() - started,
                 mistake=answer.mistake,
                 tool_calls=_tool_calls(answer),
-                artifact=_artifact_of(call.id, answer),
+                run=_run_of(call.id, answer),
                 failure=failure,
+                pictures=log.keep(answer.pictures),
             )
         )
         if warning := state.warnings.get(call.id):
@@ -174,6 +175,7 @@ class TurnCalls:
                     call.name,
                     call.arguments,
                     limits=limits,
+                    pictures=self._log.options.pictures,
                     on_event=lambda event: self._log.add(CallProgress(turn=turn, id=call.id, event=event)),
                 )
         except SandboxError as error:
@@ -216,7 +218,7 @@ class TurnCalls:
         self._log.fault(self._state.turns, fault, detail, action)
 
 
-def _artifact_of(id: str, answer: Answer) -> dict[str, Any] | None:
+def _run_of(id: str, answer: Answer) -> dict[str, Any] | None:
     """The record of a plan or a program for people, which the model does not receive; None for any other call."""
     match answer.result:
         case PlanResult() as run:

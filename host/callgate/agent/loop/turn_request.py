@@ -3,13 +3,17 @@ Sends nothing."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from callgate.agent.models.fitting import with_pictures
+from callgate.agent.models.messages_json import pictures_in
 from callgate.agent.models.model import Assistant, Request
 from callgate.agent.react.messages import plan_block
 from callgate.errors import ConfigurationError
 from callgate.runtime.model.foreign import ModelNames
+from callgate.runtime.pictures import Picture
 
 from .offering import Offering, names_of
 from .options import AgentOptions
@@ -18,7 +22,14 @@ from .task_state import TaskState
 __all__ = ["system_text", "turn_request"]
 
 
-def turn_request(options: AgentOptions, state: TaskState, offering: Offering, *, is_last: bool = False) -> Request:
+def turn_request(
+    options: AgentOptions,
+    state: TaskState,
+    offering: Offering,
+    *,
+    is_last: bool = False,
+    pictures: Mapping[str, Picture] | None = None,
+) -> Request:
     """The request for the next turn; the planner's, where there is one.
 
     Args:
@@ -26,16 +37,18 @@ def turn_request(options: AgentOptions, state: TaskState, offering: Offering, *,
         state: of the task.
         offering: what the model is offered; open.
         is_last: no tool can be called in it. Their definitions stay, since the conversation has calls of them.
+        pictures: those that there are, by their `sha256`.
 
     Raises:
         ConfigurationError: the tool that has to be called is not there, or as the planner's `request` does.
     """
     task = state.task
+    messages = tuple(with_pictures(state.messages))
     if options.planner is None:
         definitions = offering.definitions()
         instructions = offering.conversation.instructions() if definitions else ""
         request = Request(
-            messages=tuple(state.messages),
+            messages=messages,
             system=system_text(task.system, instructions, task.strategic_plan),
             tools=definitions,
             tool_choice=_choice(options, state, names_of(definitions)) if definitions else "auto",
@@ -43,8 +56,11 @@ def turn_request(options: AgentOptions, state: TaskState, offering: Offering, *,
         )
     else:
         context = {} if task.strategic_plan is None else {"strategic_plan": task.strategic_plan}
-        request = options.planner.request(tuple(state.messages), context)
+        request = options.planner.request(messages, context)
         request = replace(request, system=system_text(task.system, request.system))
+    if named := {each.sha256 for message in request.messages for each in pictures_in(message)}:
+        there = {sha256: picture for sha256, picture in (pictures or {}).items() if sha256 in named}
+        request = replace(request, pictures=there)
     if options.temperature is not None:
         request = replace(request, temperature=options.temperature)
     if options.max_output_tokens is not None:

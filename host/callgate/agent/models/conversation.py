@@ -1,4 +1,4 @@
-"""A request in pydantic-ai's form: its messages, its tools, its system text. Sends nothing.
+"""A request in pydantic-ai's form: its messages, its pictures, its tools, its system text. Sends nothing.
 
 Providers refuse a conversation for small faults: empty turns, calls without a result, halves of characters, names and
 ids with unusual letters. The requests made here have none of these faults, whatever the conversation holds.
@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 from pydantic_ai.messages import (
+    BinaryContent,
     InstructionPart,
     ModelMessage,
     ModelMessagesTypeAdapter,
@@ -21,15 +22,19 @@ from pydantic_ai.messages import (
     ThinkingPart,
     ToolCallPart,
     ToolReturnPart,
+    UserContent,
     UserPromptPart,
 )
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.tools import ToolDefinition
 
+from callgate.runtime.model.providers import FROM_TOOLS, label
+from callgate.runtime.pictures import Picture, PictureReference
+
 from .fitting import sendable, sendable_arguments, sendable_id, sendable_name
 from .forms import ANSWER, Form, is_closed, with_schema
-from .model import Assistant, Message, Request, ToolCall, ToolReplies, User
+from .model import Assistant, Message, Request, ToolCall, ToolReplies, ToolReply, User
 
 __all__ = ["messages_of", "parameters_of"]
 
@@ -68,9 +73,18 @@ def parameters_of(request: Request, form: Form, *, name_used_tools: bool) -> Mod
 
 
 def messages_of(
-    messages: Sequence[Message], *, model: str, provider: str, errors: bool, thoughts: bool
+    messages: Sequence[Message],
+    *,
+    model: str,
+    provider: str,
+    errors: bool,
+    thoughts: bool,
+    pictures: Mapping[str, Picture] | None = None,
 ) -> list[ModelMessage]:
     """The conversation; each call has its result, and an id of its own.
+
+    Anthropic's results hold their pictures. For any other provider the pictures of a turn follow its results in the
+    user's place, with a word on where they come from: OpenAI's Chat Completions take them nowhere else.
 
     Args:
         messages: oldest first.
@@ -78,20 +92,26 @@ def messages_of(
         provider: of that model, by pydantic-ai's name.
         errors: the provider has a mark for results of calls that failed.
         thoughts: send back what the model thought.
+        pictures: those that the messages refer to, by `sha256`; None where the model takes none.
     """
     written: list[ModelMessage] = []
     used: set[str] = set()
     for position, message in enumerate(messages):
         if isinstance(message, User):
             text = sendable(message.text) if message.text.strip() else _NOTHING
-            written.append(ModelRequest(parts=[UserPromptPart(content=text)]))
+            text += _missing(message.pictures, pictures)
+            shown = _shown(message.pictures, pictures or {})
+            written.append(ModelRequest(parts=[UserPromptPart(content=[text, *shown] if shown else text)]))
         elif isinstance(message, Assistant):
             following = messages[position + 1] if position + 1 < len(messages) else None
             replies = following if isinstance(following, ToolReplies) else None
             calls = message.calls if replies is not None else ()
             native = _native_parts(message, calls, model=model, provider=provider) if thoughts else []
             parts = native or _plain(message, calls)
-            results = [] if replies is None else _results(calls, replies, errors=errors)
+            given = None if replies is None else {reply.id: reply for reply in replies.replies}
+            inside = provider == "anthropic"
+            results = [] if given is None else _results(calls, given, pictures, errors=errors, inside=inside)
+            shown = [] if inside or not given else _shown_below(calls, given, pictures or {})
             ids: dict[str, str] = {}
             for call in calls:  # an id of another provider's may have letters that Anthropic refuses
                 id = call.id if provider == "openai" else sendable_id(call.id)
@@ -104,7 +124,8 @@ def messages_of(
                     each.tool_call_id = ids[each.tool_call_id]
             written.append(ModelResponse(parts=parts, model_name=model, provider_name=provider))
             if results:
-                written.append(ModelRequest(parts=results))
+                below = [UserPromptPart(content=[FROM_TOOLS, *shown])] if shown else []
+                written.append(ModelRequest(parts=[*results, *below]))
     return written
 
 
@@ -166,16 +187,64 @@ def _call(call: ToolCall, native: ToolCallPart | None = None) -> ToolCallPart:
     )
 
 
-def _results(calls: Sequence[ToolCall], replies: ToolReplies, *, errors: bool) -> list[ToolReturnPart]:
-    by_id = {reply.id: reply for reply in replies.replies}
+def _results(
+    calls: Sequence[ToolCall],
+    replies: Mapping[str, ToolReply],
+    pictures: Mapping[str, Picture] | None,
+    *,
+    errors: bool,
+    inside: bool,
+) -> list[ToolReturnPart]:
+    """The result of each call.
+
+    Args:
+        calls: of one turn.
+        replies: by the id of the call.
+        pictures: see `messages_of`.
+        errors: the provider has a mark for results of calls that failed.
+        inside: the results hold their pictures.
+    """
     parts = []
     for call in calls:
-        reply = by_id.get(call.id)
-        text = _NOT_MADE if reply is None else sendable(reply.text)
-        failed = errors and (reply is None or not reply.ok)
+        reply = replies.get(call.id)
+        content: Any = _NOT_MADE
+        if reply is not None:
+            content = sendable(reply.text) + _missing(reply.pictures, pictures)
+            if inside and (shown := _shown(reply.pictures, pictures or {})):
+                content = [content, *shown]
+        # Anthropic refuses the mark on a result that holds anything but text
+        failed = errors and (reply is None or not reply.ok) and isinstance(content, str)
         outcome: Any = "failed" if failed else "success"
-        parts.append(ToolReturnPart(sendable_name(call.name), text, tool_call_id=call.id, outcome=outcome))
+        parts.append(ToolReturnPart(sendable_name(call.name), content, tool_call_id=call.id, outcome=outcome))
     return parts
+
+
+def _shown(references: Sequence[PictureReference], pictures: Mapping[str, Picture]) -> list[UserContent]:
+    """The pictures that are there, each below its name."""
+    shown: list[UserContent] = []
+    for each in references:
+        if (picture := pictures.get(each.sha256)) is not None:
+            shown += [sendable(label(each)), BinaryContent(picture.data, media_type=picture.media_type)]
+    return shown
+
+
+def _shown_below(
+    calls: Sequence[ToolCall], replies: Mapping[str, ToolReply], pictures: Mapping[str, Picture]
+) -> list[UserContent]:
+    shown: list[UserContent] = []
+    for call in calls:
+        if (reply := replies.get(call.id)) is not None and (own := _shown(reply.pictures, pictures)):
+            shown += [f"Of the call {sendable_id(call.id)} of {sendable_name(call.name)}:", *own]
+    return shown
+
+
+def _missing(references: Sequence[PictureReference], pictures: Mapping[str, Picture] | None) -> str:
+    """A line about the pictures that are not shown; empty where all are."""
+    names = [label(each)[:-1] for each in references if each.sha256 not in (pictures or {})]
+    if not names:
+        return ""
+    why = "you take no pictures" if pictures is None else "the bytes are not kept any more"
+    return sendable(f"\n(Not shown, since {why}: {', '.join(names)}.)")
 
 
 def _anthropic_blocks(blocks: Sequence[Any]) -> Iterator[dict[str, Any]]:

@@ -37,6 +37,14 @@ __all__ = ["DirectModel"]
 
 logger = logging.getLogger("callgate")
 
+_PICTURES = "pictures"
+"""Stands in `_refused` for an endpoint, or a model, that takes none."""
+_OF_PICTURES = re.compile(r"\b(?:images?|image_url|pictures?|vision|multi-?modal|must be a string)\b", re.IGNORECASE)
+"""How endpoints say it: "image_url is only supported by certain models", "no endpoints found that support image
+input", "is not a multimodal model", "content must be a string"."""
+_WITHOUT_WORDS = (400, 404, 415, 422, 501)
+"""Statuses of a request that may be refused for its pictures, though the error does not say so."""
+
 _FIRST_PAUSE_SECONDS = 0.1
 """Before a request whose reply broke off is sent again; doubled each time."""
 _WIND_UP_SECONDS = 1.0
@@ -173,9 +181,10 @@ class DirectModel:
             try:
                 reply = await self._whole(request, form, without, on_delta)
             except (ModelRejected, ModelUnavailable) as error:
-                blamed = self._blamed(error, request, form, without) or (form if form != forms[-1] else "")
+                blamed = self._blamed(error, request, form, without)
                 unread = isinstance(error, ModelRejected) and error.status is None  # by pydantic-ai itself
-                if not blamed or blamed in without or not (unread or error.status in _OTHER_STATUS):
+                others = (*_OTHER_STATUS, *_WITHOUT_WORDS) if blamed == _PICTURES else _OTHER_STATUS
+                if not blamed or blamed in without or not (unread or error.status in others):
                     raise
                 without |= {blamed}
                 continue
@@ -186,10 +195,18 @@ class DirectModel:
             return replace(reply, attempts=reply.attempts + len(without - known))
 
     def _blamed(self, error: ModelError, request: Request, form: Form, without: frozenset[str]) -> str:
-        """The dispensable field of this request that an error names; else empty."""
+        """What to leave out of this request after an error: a dispensable field that the error names, the pictures, or
+        the way to ask for JSON; empty where there is nothing."""
         settings = self._settings(request, form, without)
         fields = [each for each in self._dispensable if self._settings(request, form, without | {each}) != settings]
-        return named_in(getattr(error.__cause__, "body", None), fields)
+        if named := named_in(getattr(error.__cause__, "body", None), fields):
+            return named
+        pictures = _PICTURES if request.pictures and _PICTURES not in without else ""
+        if pictures and _OF_PICTURES.search(str(error)):
+            return pictures
+        if form != self._forms(request)[-1]:
+            return form
+        return pictures if getattr(error, "status", None) in _WITHOUT_WORDS else ""
 
     async def _whole(
         self, request: Request, form: Form, without: Collection[str], on_delta: Callable[[Delta], None] | None
@@ -249,6 +266,7 @@ class DirectModel:
                 provider=self._model.system,
                 errors=self._marks_errors,
                 thoughts=settings.get("thoughts", True),
+                pictures=None if _PICTURES in without else request.pictures,
             ),
             "model_settings": settings,
             "model_request_parameters": parameters_of(request, form, name_used_tools=self._marks_errors),

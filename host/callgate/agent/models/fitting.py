@@ -13,19 +13,26 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
-from .messages_json import estimated
-from .model import Assistant, Reply, Request, ToolCall, Usage
+from callgate.runtime.pictures import PictureReference
+
+from .messages_json import estimated, pictures_in
+from .model import Assistant, Message, Reply, Request, ToolCall, ToolReplies, ToolReply, Usage, User
 
 __all__ = [
-    "MAX_CALLS", "MAX_TEXT_CHARACTERS", "counted", "fit", "fit_calls", "is_deeper", "json_value_or_none", "sendable",
-    "sendable_arguments", "sendable_id", "sendable_name", "text_of",
+    "MAX_CALLS", "MAX_PICTURES", "MAX_TEXT_CHARACTERS", "counted", "fit", "fit_calls", "is_deeper",
+    "json_value_or_none", "sendable", "sendable_arguments", "sendable_id", "sendable_name", "text_of", "with_pictures",
 ]  # fmt: skip
 
 MAX_CALLS = 1_000
 """Calls of one turn. `DirectModel` refuses a reply with more calls."""
 MAX_TEXT_CHARACTERS = 1_000_000
+MAX_PICTURES = 20
+"""Of a request: with more, Anthropic takes only pictures of 2,000 pixels
+(https://platform.claude.com/docs/en/build-with-claude/vision#faq)."""
+_FEW_PICTURES = 8
+"""Of a request with too many, at least so many of the oldest go at once: each time the provider's cache is lost."""
 _MAX_CALL_CHARACTERS = 2_000_000
 _MAX_TURN_CHARACTERS = 3_000_000
 """Of the arguments of one call, and of all calls of a turn, as JSON."""
@@ -99,6 +106,47 @@ def _weighed(call: ToolCall, most: int) -> tuple[int, str]:
     if len(text) > most:
         return 0, f"they have {len(text)} characters; in this turn there is room for {most}"
     return len(text), ""
+
+
+def with_pictures(messages: Sequence[Message], most: int = MAX_PICTURES) -> list[Message]:
+    """The conversation with its newest pictures; a line stands for each older one.
+
+    Args:
+        messages: oldest first.
+        most: pictures that may stay.
+    """
+    surplus = sum(len(pictures_in(each)) for each in messages) - most
+    if surplus <= 0:
+        return list(messages)
+    going = -(-surplus // _FEW_PICTURES) * _FEW_PICTURES if most else surplus
+    made: list[Message] = []
+    for message in messages:
+        match message:
+            case User() if message.pictures:
+                message, going = _older_gone(message, going)
+            case ToolReplies():
+                replies = []
+                for reply in message.replies:
+                    kept, going = _older_gone(reply, going)
+                    replies.append(kept)
+                message = ToolReplies(replies=tuple(replies))
+            case _:
+                pass
+        made.append(message)
+    return made
+
+
+_Shows = TypeVar("_Shows", User, ToolReply)
+
+
+def _older_gone(message: _Shows, going: int) -> tuple[_Shows, int]:
+    """The message without the first pictures, and how many are still to go."""
+    gone: Sequence[PictureReference] = message.pictures[:going]
+    if not gone:
+        return message, going
+    names = ", ".join(each.name[:_MAX_NAME] for each in gone)
+    text = f"{message.text}\n(Shown before, and left out now: {names}.)"
+    return replace(message, text=text, pictures=message.pictures[len(gone) :]), going - len(gone)
 
 
 def _cut(text: str, most: int) -> str:

@@ -1,19 +1,22 @@
 """Messages and replies as JSON objects, and the number of their tokens where nobody has counted. Does no I/O.
 
 The form of a message is part of recordings: their digests are made of it. A token is estimated as four characters, of
-the request's JSON and of the reply. The estimate is right for no model, and off by a third for most; it makes a budget
-hold where the endpoint does not count.
+the request's JSON and of the reply; a picture as `PictureReference.tokens`. The estimate is right for no model, and off
+by a third for most; it makes a budget hold where the endpoint does not count.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from .model import Assistant, Message, Reply, Request, ToolReplies, Usage, User
+from callgate.runtime.pictures import PictureReference
 
-__all__ = ["estimated", "message_to_json", "reply_to_json"]
+from .model import Assistant, Message, Reply, Request, ToolReplies, ToolReply, Usage, User
+
+__all__ = ["estimated", "message_to_json", "pictures_in", "reply_to_json"]
 
 _CHARACTERS_PER_TOKEN = 4
 
@@ -22,9 +25,13 @@ def message_to_json(message: Message) -> dict[str, Any]:
     """A message; its `role` is ``user``, ``assistant`` or ``tools``. What an assistant's turn does not have is left
     out."""
     if isinstance(message, User):
-        return {"role": "user", "text": message.text}
+        return {"role": "user", "text": message.text, **_shown(message)}
     if isinstance(message, ToolReplies):
-        return {"role": "tools", "replies": [asdict(each) for each in message.replies]}
+        replies = [
+            {"id": each.id, "name": each.name, "text": each.text, "ok": each.ok, **_shown(each)}
+            for each in message.replies
+        ]
+        return {"role": "tools", "replies": replies}
     written: dict[str, Any] = {"role": "assistant", "text": message.text}
     if message.calls:
         calls = [
@@ -36,6 +43,23 @@ def message_to_json(message: Message) -> dict[str, Any]:
     if message.native is not None:
         written |= {"native": message.native, "provider": message.provider}
     return written
+
+
+def _shown(message: User | ToolReply) -> dict[str, Any]:
+    """The pictures, without their handles: those are others each time."""
+    pictures = [{"name": each.name, "sha256": each.sha256} for each in message.pictures]
+    return {"pictures": pictures} if pictures else {}
+
+
+def pictures_in(message: Message) -> Sequence[PictureReference]:
+    """The pictures of a message, in order."""
+    match message:
+        case User(pictures=pictures):
+            return pictures
+        case ToolReplies(replies=replies):
+            return [picture for reply in replies for picture in reply.pictures]
+        case _:
+            return ()
 
 
 def reply_to_json(reply: Reply) -> dict[str, Any]:
@@ -63,8 +87,9 @@ def estimated(request: Request, turn: Assistant) -> Usage:
     given = json.dumps(sent, ensure_ascii=False, default=str)
     arguments = (call.written or json.dumps(call.arguments, ensure_ascii=False, default=str) for call in turn.calls)
     made = len(turn.text) + sum(map(len, arguments)) + sum(len(call.name) for call in turn.calls)
+    pictures = sum(picture.tokens for each in request.messages for picture in pictures_in(each))
     return Usage(
-        input_tokens=-(-len(given) // _CHARACTERS_PER_TOKEN),
+        input_tokens=-(-len(given) // _CHARACTERS_PER_TOKEN) + pictures,
         output_tokens=-(-made // _CHARACTERS_PER_TOKEN),
         estimated=True,
     )

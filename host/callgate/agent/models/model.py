@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from callgate.runtime.pictures import Picture, PictureReference
+
 __all__ = [
     "NO_USAGE",
     "Assistant",
@@ -62,9 +64,10 @@ class ToolCall:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class User:
-    """A text of the user, or of the agent in the user's place."""
+    """A text of the user, or of the agent in the user's place, with pictures."""
 
     text: str
+    pictures: tuple[PictureReference, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,12 +97,14 @@ class ToolReply:
         name: the tool's.
         text: for the model.
         ok: False where the call failed or was refused.
+        pictures: for the model, beside the text.
     """
 
     id: str
     name: str
     text: str
     ok: bool = True
+    pictures: tuple[PictureReference, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,6 +130,7 @@ class Request:
         max_output_tokens: of the reply; None for the model's own limit, or the provider's least surprising one.
         temperature: None for the provider's default.
         json_schema: the reply's text has to be JSON of this schema: the provider's structured output is asked for.
+        pictures: those that the messages refer to, by their `sha256`. Of one that is missing the model gets a line.
     """
 
     messages: Sequence[Message]
@@ -135,6 +141,7 @@ class Request:
     max_output_tokens: int | None = None
     temperature: float | None = None
     json_schema: Mapping[str, Any] | None = None
+    pictures: Mapping[str, Picture] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -31,6 +32,8 @@ from .scripted import in_pieces
 
 __all__ = ["RecordingModel", "ReplayModel"]
 
+_HANDLE = re.compile("art_[0-9a-f]{32}")
+"""Handles of artifacts are others each time; digests leave them out."""
 _SHOWN = 200
 """Characters of a text in the readable part of a line, and in errors."""
 
@@ -230,7 +233,9 @@ def _digests(request: Request, redacted: Callable[[str], str]) -> tuple[str, _Pa
     choice = request.tool_choice
     if request.json_schema is not None:
         choice += f", output {_digest(dict(request.json_schema))}"
-    messages = tuple(_digest(redacted(_canonical(message_to_json(each)))) for each in request.messages)
+    messages = tuple(
+        _digest(_HANDLE.sub("art_", redacted(_canonical(message_to_json(each))))) for each in request.messages
+    )
     return choice, _Parts(system=_digest(redacted(request.system)), tools=tools, messages=messages)
 
 

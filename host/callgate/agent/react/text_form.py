@@ -98,9 +98,11 @@ def results_as_text(replies: ToolReplies, *, most: int) -> User:
         most: the number that ran at the same time; a note says that the others waited.
     """
     given = noted(replies.replies, most)
+    pictures = tuple(picture for each in given for picture in each.pictures)
     if len(given) == 1:
-        return User(text=f"Observation: {given[0].text}")
-    return User(text="\n".join(f"Observation ({each.name}): {each.text}" for each in given) or "Observation: nothing")
+        return User(text=f"Observation: {given[0].text}", pictures=pictures)
+    text = "\n".join(f"Observation ({each.name}): {each.text}" for each in given) or "Observation: nothing"
+    return User(text=text, pictures=pictures)
 
 
 def history_as_text(task: str, history: Iterable[object]) -> tuple[Message, ...]:

@@ -1,5 +1,5 @@
-"""The MCP server over one runtime: lists tools, answers calls, reports progress. Knows the protocol's two eras, and no
-transport.
+"""The MCP server over one runtime: lists tools, answers calls, reports progress, gives artifacts. Knows the protocol's
+two eras, and no transport.
 
 Errors: a mistake of the model, and the failure of a tool or program, is a result with ``isError`` that the model reads.
 An exception of the host goes to the log; the client learns that there was one, but never reads its text.
@@ -13,6 +13,7 @@ import sys
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import anyio
@@ -29,8 +30,11 @@ from mcp_types import (
     CallToolResult,
     EmptyResult,
     InputRequiredResult,
+    ListResourcesResult,
     ListToolsResult,
     PaginatedRequestParams,
+    ReadResourceRequestParams,
+    ReadResourceResult,
     SetLevelRequestParams,
 )
 
@@ -46,6 +50,7 @@ from .clients import NEW, Client, Clients, Context, Sandboxes, Serving, asks_by_
 from .listing import Listing, page
 from .notes import McpSender, Notes
 from .paused import Paused
+from .resources import links, listed, read
 from .results import MAX_HTTP_BYTES, carried, failed, passed_on, result_of
 
 __all__ = ["Gateway"]
@@ -101,6 +106,8 @@ class Gateway:
             lifespan=self._lifespan,
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
+            on_list_resources=self._list_resources,
+            on_read_resource=self._read_resource,
             on_subscriptions_listen=ListenHandler(self._bus),
             get_tool_input_schema=self._input_schema,
         )
@@ -110,7 +117,8 @@ class Gateway:
     async def _lifespan(self, _: Server[Lifespan]) -> AsyncIterator[Lifespan]:
         """Open from before the first request until after the last."""
         serving = self._serving
-        clients = Clients(Sandboxes(self._runtime, serving.sessions, serving.session_idle_seconds))
+        sandboxes = Sandboxes(self._runtime, serving.sessions, serving.session_idle_seconds)
+        clients = Clients(sandboxes, self._runtime.artifacts)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._look, clients)
             try:
@@ -175,6 +183,20 @@ class Gateway:
         except Exception as error:
             logger.debug("a client could not be notified that its list has changed: %r", error)
 
+    # artifacts
+
+    async def _list_resources(self, context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
+        with _exceptions_logged("this request"):
+            client: Client = context.lifespan_context.clients.of(context)
+            # artifacts without an owner belong to several users, who must not learn each other's
+            shelf = client.artifacts if client.owner is not None else ()
+            return listed(shelf, None if params is None else params.cursor)
+
+    async def _read_resource(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
+        with _exceptions_logged("this request"):
+            client: Client = context.lifespan_context.clients.of(context)
+            return read(client.artifacts, params.uri, http=context.request is not None)
+
     # calls
 
     async def _call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
@@ -222,6 +244,8 @@ class Gateway:
         self, context: Context, client: Client, params: CallToolRequestParams, notes: Notes
     ) -> CallToolResult:
         arguments = dict(params.arguments or {})
+        http = context.request is not None
+        message = partial(result_of, http=http, links=partial(links, protocol_version=context.protocol_version))
         conversation = self.listing.conversation(client)
         handle = arguments.pop("session", None) if params.name == "execute_code" else None
         if handle is not None:
@@ -229,12 +253,12 @@ class Gateway:
             if not isinstance(handle, str):
                 return failed(f'session is text: "{NEW}", or the name of a session that was begun')
             if handle == NEW:
-                handle = await sandboxes.open(client.owner)
+                handle = await sandboxes.open(client)
             async with sandboxes.use(handle, client.owner) as session:
                 answer = await conversation.answer("execute_code", arguments, on_event=notes.put, session=session)
             if handle not in sandboxes:
-                return result_of(answer, note="The session has ended; its variables are gone.")
-            return result_of(answer, session=handle, note=f'Session: "{handle}" (pass it to go on with its variables).')
+                return message(answer, note="The session has ended; its variables are gone.")
+            return message(answer, session=handle, note=f'Session: "{handle}" (pass it to go on with its variables).')
         tools = {tool.name: tool for tool in self.listing.tools_of(client)}
         listed = tools.get(meant(params.name, tools))
         if listed is None:
@@ -246,11 +270,11 @@ class Gateway:
             alone = is_modern(context)
             await self._notify_of_change([] if alone else [connection_of(context)], modern=alone)
         if not sent:
-            return result_of(answer)
+            return message(answer)
         # the imported server's own answer, if it can be sent
-        most = min(self._runtime.limits.max_message_bytes, sys.maxsize if context.request is None else MAX_HTTP_BYTES)
+        most = min(self._runtime.limits.max_message_bytes, MAX_HTTP_BYTES if http else sys.maxsize)
         outputs = listed.output_schema is not None
-        return passed_on(answer, sent[0], outputs=outputs, most_bytes=most) or result_of(answer)
+        return passed_on(answer, sent[0], outputs=outputs, most_bytes=most) or message(answer)
 
     def _not_listed(self, name: str) -> str:
         known = self._runtime.registry.resolve(name)

@@ -4,16 +4,20 @@ schema. Knows what a message can carry. Pure; runs nothing.
 1. The structured result is bounded like the text: some clients put it into the model's context instead.
 2. JSON of any depth can be written, but not read: System.Text.Json stops at 64 levels, serde_json at 128, pydantic at
    200, and a client that cannot read an answer waits for it forever. So a structured result has at most `MAX_LEVELS`.
-3. Over HTTP the SDK's client drops an event of more than 1 MiB, and with it the answer.
+3. Over HTTP the SDK's client drops an event of more than 1 MiB, and with it the answer. Pictures for which there is no
+   room there become links.
 """
 
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from mcp_types import CallToolResult, TextContent
+from mcp_types import CallToolResult, ContentBlock, ImageContent, TextContent
 
+from callgate.artifacts import Artifact
 from callgate.mcp.verbatim import Sent
 from callgate.runtime import CallRecord, CodeResult, PlanResult
 from callgate.runtime.answers import Answer, error_text
@@ -29,6 +33,8 @@ MAX_LEVELS = 60
 """Levels of arrays and objects in a structured result and in a tool's schemas."""
 MAX_HTTP_BYTES = 1_000_000
 """Of one result over HTTP."""
+_LINK_BYTES = 1_000
+"""Of a link or a picture, beside the picture's own bytes: its name has at most 2,000 characters, and mostly 20."""
 _MOST_CALLS = 100
 _MOST_LEVELS = MAX_LEVELS - 3
 """Levels of a value inside a structured result: outputs are in an object, schemas in an object in a list."""
@@ -56,13 +62,22 @@ SESSION_SCHEMA: dict[str, Any] = {
 }
 
 
-def result_of(answer: Answer, *, session: str | None = None, note: str = "") -> CallToolResult:
-    """The message for an answer.
+def result_of(
+    answer: Answer,
+    *,
+    session: str | None = None,
+    note: str = "",
+    http: bool = False,
+    links: Callable[[Sequence[Artifact]], Sequence[ContentBlock]] = lambda _: (),
+) -> CallToolResult:
+    """The message for an answer: the text, the pictures, and links to the other artifacts.
 
     Args:
         answer: of the call.
         session: after `execute_code`, the handle of the session that lives on.
         note: one more line for the model.
+        http: whether the message goes over HTTP.
+        links: makes the links.
     """
     structured = answer.structured()
     if structured is not None and isinstance(answer.result, (CodeResult, PlanResult)):
@@ -72,11 +87,38 @@ def result_of(answer: Answer, *, session: str | None = None, note: str = "") -> 
     if structured is not None and answer.result is not None:
         _flatten(structured)
     text = f"{answer.text}\n{note}" if note else answer.text
-    return CallToolResult(
+    result = CallToolResult(
         content=[TextContent(text=sendable(text))],
         structured_content=None if structured is None else _sendable(structured),
         is_error=not answer.ok,
     )
+    return _with_artifacts(result, answer, http, links) if answer.artifacts else result
+
+
+def _with_artifacts(
+    result: CallToolResult,
+    answer: Answer,
+    http: bool,
+    links: Callable[[Sequence[Artifact]], Sequence[ContentBlock]],
+) -> CallToolResult:
+    """The result with the pictures of the answer, while there is room, and links to its other artifacts."""
+    room = MAX_HTTP_BYTES - len(answer.artifacts) * _LINK_BYTES if http else sys.maxsize
+    if http and not too_deep(result.structured_content):
+        room -= _size(result)
+    pictures: dict[str, ContentBlock] = {}
+    left_out = 0
+    for picture in answer.pictures:
+        room -= len(picture.base64) + _LINK_BYTES
+        if room < 0:
+            left_out += 1
+        else:
+            pictures[picture.reference.handle] = ImageContent(data=picture.base64, mime_type=picture.media_type)
+    others = [each for each in answer.artifacts if each.handle not in pictures]
+    content = [*result.content, *pictures.values(), *links(others)]
+    if left_out:
+        words = f"Note: {left_out} pictures are not shown to you: a result has {MAX_HTTP_BYTES:,} bytes over HTTP."
+        content.insert(1, TextContent(text=words))
+    return result.model_copy(update={"content": content})
 
 
 def passed_on(answer: Answer, sent: Sent, *, outputs: bool, most_bytes: int) -> CallToolResult | None:

@@ -77,6 +77,7 @@ class Definitions:
         language: ``"full"`` Python, Python ``"restricted"`` by the policy, or ``"graphs"``: without a sandbox, only
             programs that are graphs of calls.
         python: returns the version of the Python that runs programs, ``3.11``; empty if not known yet.
+        files: returns whether programs may have files.
         packages: returns names and versions of what programs can import besides the standard library.
     """
 
@@ -86,6 +87,7 @@ class Definitions:
         limits: Limits,
         language: Language = "full",
         python: Callable[[], str] = str,
+        files: Callable[[], bool] = bool,
         packages: Callable[[], tuple[str, ...]] = tuple,
     ) -> None:
         self.registry = registry
@@ -94,6 +96,7 @@ class Definitions:
         self.limits = limits
         self.language = language
         self.python = python
+        self.files = files
         self.packages = packages
         self._tools: tuple[Tool, ...] | None = None
         self._made: dict[str, str] = {}
@@ -104,9 +107,8 @@ class Definitions:
         if tools is not self._tools or len(self._made) >= _MOST_CACHED:
             self._made.clear()
             self._tools = tools
-        key = repr(
-            (provider, sorted(options.items(), key=lambda item: item[0]), beside, self.python(), self.packages())
-        )
+        now = (self.python(), self.files(), self.packages())
+        key = repr((provider, sorted(options.items(), key=lambda item: item[0]), beside, *now))
         text = self._made.get(key)
         if text is None:
             made = self.of(options, beside, checked_provider(provider)).definitions()
@@ -168,6 +170,7 @@ class ModelTools:
             shown=all(tool in seen for tool in self._within if tool.allowed_callers),
             language=self._whole.language,
             python=self._whole.python(),
+            files=self._whole.files(),
             packages=self._whole.packages(),
             limits=self._whole.limits,
             sample=sample_of(self._for("code"), names),
