@@ -104,8 +104,8 @@ async def solve(mode: Mode, model: Model) -> AgentResult:
 def show(mode: Mode, done: AgentResult) -> None:
     print(f"{mode}: {done.turns} LLM calls, {done.tool_calls} tool calls, "
           f"{done.usage.input_tokens} + {done.usage.output_tokens} tokens")  # fmt: skip
-    for artifact in done.artifacts:
-        for step in artifact["steps"]:
+    for run in done.runs:
+        for step in run["steps"]:
             given = ", ".join(f"{name}={json.dumps(value)}" for name, value in step["arguments"].items())
             print(f"  {step['tool']}({given}): {step['status']}, {step['duration_seconds'] * 1000:.1f} ms")
     print(f"  {done.answer}")
@@ -133,8 +133,8 @@ async def main() -> None:
             assert done.answer == "CPU usage is 72.5%, below the 80% threshold."
     if len(came) == 2:
         assert came["declarative"].answer == came["individual"].answer
-        (artifact,) = came["declarative"].artifacts
-        assert artifact["steps"][1]["arguments"] == {"name": "cpu_usage"}
+        (run,) = came["declarative"].runs
+        assert run["steps"][1]["arguments"] == {"name": "cpu_usage"}
 
 
 if __name__ == "__main__":

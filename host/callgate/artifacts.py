@@ -5,6 +5,9 @@ newest.
 
 One `Artifacts` serves one runtime, and so one tenant. Each conversation and each client has a `Shelf` of its own in it:
 a handle cannot be guessed, and finds nothing on another shelf.
+
+The gate sets `keeper_of_call` for each call, and `handle_form` while it writes a result that holds artifacts. Both are
+context variables, so that a server's answer and a type of pydantic's find them.
 """
 
 from __future__ import annotations
@@ -15,15 +18,20 @@ import mimetypes
 import os
 import re
 import secrets
-from collections.abc import Iterator, Mapping
+import weakref
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
+from urllib.parse import unquote, urlsplit
 
-__all__ = ["MAX_BYTES", "Artifact", "Artifacts", "Shelf", "clean_name", "media_type_of", "shelf_of_call"]
+__all__ = [
+    "HANDLE_SCHEMA", "MAX_BYTES", "NOT_HERE", "Artifact", "Artifacts", "Keeper", "Shelf", "clean_name", "handle_form",
+    "is_handle_schema", "is_text", "keeper_of_call", "media_type_of", "new_handle",
+]  # fmt: skip
 
 MAX_BYTES = 256 * 1024 * 1024
 """Bytes of all artifacts of one runtime together, their names included; beyond that the oldest go."""
@@ -55,6 +63,31 @@ _TEXTS = {
 }
 _OCTETS = "application/octet-stream"
 _HEAD_BYTES = 4096
+_DECIDED = frozenset(kind for _, kind in _MAGIC) | {"image/webp", "image/svg+xml", "text/html"}
+"""Types that content alone decides: a claim changes nothing."""
+_ZIPPED = "application/zip"
+
+HANDLE_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "description": "A file: pass it, or its `artifact`, to a tool that takes a file.",
+    "properties": {
+        "artifact": {"type": "string"},
+        "name": {"type": "string"},
+        "media_type": {"type": "string"},
+        "bytes": {"type": "integer"},
+    },
+    "required": ["artifact", "name", "media_type", "bytes"],
+}
+"""JSON Schema of an object with a handle, as a tool returns it."""
+
+
+def is_handle_schema(schema: Mapping[str, Any]) -> bool:
+    """Whether this is `HANDLE_SCHEMA`, perhaps with another description."""
+    return bool(schema.get("properties") == HANDLE_SCHEMA["properties"])
+
+
+NOT_HERE = "the handle of a file that is here: this one never was, or is forgotten, or belongs to another conversation"
+"""What was expected of a handle that finds nothing; the same words for every reason."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -83,10 +116,10 @@ class Artifact:
         Args:
             data: is copied.
             name: of the file; by default one after its type.
-            media_type: by default what the content shows.
+            media_type: by default what the content shows. A claim that the content refutes does not count.
         """
         data = bytes(data)
-        kind = _one_line(media_type) or media_type_of(name, data)
+        kind = believed_type(media_type, name, data)
         return cls(name=clean_name(name) or default_name(kind), media_type=kind, data=data)
 
     @classmethod
@@ -96,9 +129,17 @@ class Artifact:
 
     @classmethod
     def named(cls, name: str, data: bytes, source: str) -> Artifact:
-        """An artifact under a name that a program or a server chose."""
+        """An artifact under a name that a program chose."""
         kind = media_type_of(name, data)
         return cls(name=clean_name(name) or default_name(kind), media_type=kind, data=data, source=source)
+
+    @classmethod
+    def sent(cls, data: bytes, media_type: str, source: str, uri: str | None = None) -> Artifact:
+        """An artifact that a server sent, which may lie about its type."""
+        with contextlib.suppress(ValueError):
+            name = unquote(urlsplit(uri or "").path[-1024:].rpartition("/")[2])
+            return replace(cls.from_bytes(data, name, media_type), source=source, uri=uri)
+        return replace(cls.from_bytes(data, "", media_type), source=source, uri=uri)
 
     @property
     def size_bytes(self) -> int:
@@ -134,9 +175,64 @@ class Artifact:
         shown = {"artifact": self.handle, "name": self.name, "media_type": self.media_type, "bytes": len(self.data)}
         return shown if self.uri is None else {**shown, "uri": self.uri}
 
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        """As an argument: a handle, or the object that has one. As a result: the object that has its handle."""
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_plain_validator_function(
+            _found, serialization=core_schema.plain_serializer_function_ser_schema(_written_as_handle)
+        )
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> dict[str, Any]:
+        if handler.mode == "serialization":
+            return {**HANDLE_SCHEMA}
+        return {"type": ["string", "object"]}
+
+
+class Keeper(Protocol):
+    """Has the artifacts of a call's caller, and keeps those that the call produces."""
+
+    def get(self, handle: str | Mapping[str, Any]) -> Artifact | None:
+        """See `Shelf.get`."""
+
+    def keep(self, artifact: Artifact) -> Artifact:
+        """Keep it, and return it with its handle. Raises `ToolError` where a limit forbids it."""
+
+
+keeper_of_call: ContextVar[Keeper | None] = ContextVar("callgate_keeper_of_call", default=None)
+"""During a call: has the artifacts of the program, plan or model that made it."""
+handle_form: ContextVar[Callable[[Any], Any] | None] = ContextVar("callgate_handle_form", default=None)
+"""While a value is written that holds artifacts: the JSON form of one, None for a value that is none."""
+
+
+def _found(given: Any) -> Any:
+    """The artifact of an argument; outside of any call, where nothing is known, the argument itself."""
+    if isinstance(given, Artifact):
+        return given
+    handle = given.get("artifact") if isinstance(given, dict) else given
+    if not isinstance(handle, str):
+        raise ValueError('the handle of a file ("art_..."), or the object that has it as its "artifact"')
+    keeper = keeper_of_call.get()
+    if keeper is None:
+        return given
+    artifact = keeper.get(handle)
+    if artifact is None:
+        raise ValueError(NOT_HERE)
+    return artifact
+
+
+def _written_as_handle(artifact: Any) -> Any:
+    form = handle_form.get()
+    shown = None if form is None else form(artifact)
+    if shown is None:
+        raise ValueError("it is written where its bytes are kept")
+    return shown
+
 
 class Artifacts:
-    """The artifacts of one runtime.
+    """The artifacts of one runtime, on all its shelves: for the operator. Programs, models and clients have shelves.
 
     Args:
         max_bytes: of all together.
@@ -145,23 +241,43 @@ class Artifacts:
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self.max_bytes = max_bytes
         self.kept_bytes = 0
-        self._kept: dict[str, tuple[Shelf, Artifact]] = {}
+        self._kept: dict[str, tuple[weakref.ref[Shelf], Artifact]] = {}
 
     def shelf(self) -> Shelf:
-        """A new shelf, for one conversation or client."""
+        """A new shelf, for one conversation or client. Its artifacts go with it."""
         return Shelf(self)
+
+    def get(self, handle: str | Mapping[str, Any]) -> Artifact | None:
+        """The artifact of a handle, or of the object that holds a handle, on any shelf; None if it is not kept."""
+        found = self._kept.get(_handle_in(handle))
+        return None if found is None else found[1]
+
+    def clear(self) -> None:
+        """Forget all."""
+        for handle in tuple(self._kept):
+            self._forget(handle)
+
+    def __iter__(self) -> Iterator[Artifact]:
+        return iter([artifact for _, artifact in self._kept.values()])
 
     def __len__(self) -> int:
         return len(self._kept)
 
-    def _keep(self, shelf: Shelf, artifact: Artifact) -> None:
+    def _keep(self, shelf: Shelf, artifact: Artifact) -> bool:
         if artifact.weight > self.max_bytes:
-            return
+            return False
         while self.kept_bytes + artifact.weight > self.max_bytes or len(self._kept) >= MAX_ARTIFACTS:
-            owner, oldest = self._kept[next(iter(self._kept))]
-            owner.remove(oldest.handle)
-        self._kept[artifact.handle] = shelf, artifact
+            self._forget(next(iter(self._kept)))
+        self._kept[artifact.handle] = weakref.ref(shelf), artifact
         self.kept_bytes += artifact.weight
+        return True
+
+    def _forget(self, handle: str) -> None:
+        found = self._kept.pop(handle, None)
+        if found is not None:
+            self.kept_bytes -= found[1].weight
+            if (shelf := found[0]()) is not None:
+                shelf._mine.pop(handle, None)
 
 
 class Shelf:
@@ -171,24 +287,33 @@ class Shelf:
         self._store = store
         self._mine: dict[str, Artifact] = {}
 
-    def add(self, artifact: Artifact) -> Artifact:
-        """Keep it here, and return it with its handle. Of what is larger than the store, the handle finds nothing."""
-        kept = replace(artifact, handle=f"art_{secrets.token_hex(16)}")
-        self._mine[kept.handle] = kept
-        self._store._keep(self, kept)
-        if kept.handle not in self._store._kept:
-            del self._mine[kept.handle]
+    def __del__(self) -> None:
+        self.clear()
+
+    def add(self, artifact: Artifact, handle: str = "") -> Artifact:
+        """Keep it here, and return it with its handle. Of what is larger than the store, the handle finds nothing.
+
+        Args:
+            artifact: the same bytes may be here already; then they are here twice.
+            handle: from `new_handle`, if the artifact was promised one.
+        """
+        kept = replace(artifact, handle=handle or new_handle())
+        if self._store._keep(self, kept):
+            self._mine[kept.handle] = kept
         return kept
+
+    def holds(self, artifact: Artifact) -> bool:
+        """Whether this very artifact is here."""
+        return self._mine.get(artifact.handle) is artifact
 
     def get(self, handle: str | Mapping[str, Any]) -> Artifact | None:
         """The artifact of a handle, or of the object that holds a handle; None if it is not here, or not any more."""
-        name = handle.get("artifact") if isinstance(handle, Mapping) else handle
-        return self._mine.get(name) if isinstance(name, str) else None
+        return self._mine.get(_handle_in(handle))
 
     def remove(self, handle: str) -> None:
         """Forget one."""
-        if (artifact := self._mine.pop(handle, None)) is not None and self._store._kept.pop(handle, None) is not None:
-            self._store.kept_bytes -= artifact.weight
+        if handle in self._mine:
+            self._store._forget(handle)
 
     def clear(self) -> None:
         """Forget all: the conversation is over, or the client has left."""
@@ -202,8 +327,14 @@ class Shelf:
         return len(self._mine)
 
 
-shelf_of_call: ContextVar[Shelf | None] = ContextVar("callgate_shelf_of_call", default=None)
-"""During a tool's call: the shelf of the program, plan or model that made it."""
+def new_handle() -> str:
+    """A handle that nobody can guess: 128 random bits."""
+    return f"art_{secrets.token_hex(16)}"
+
+
+def _handle_in(given: Any) -> str:
+    handle = given.get("artifact") if isinstance(given, Mapping) else given
+    return handle if isinstance(handle, str) else ""
 
 
 def clean_name(name: str) -> str:
@@ -250,6 +381,21 @@ def media_type_of(name: str, data: bytes) -> str:
     return (
         guessed if guessed.startswith("text/") or guessed in ("application/json", "application/jsonl") else "text/plain"
     )
+
+
+def believed_type(claim: str, name: str, data: bytes) -> str:
+    """The media type that somebody claims, unless the content shows another; what the content shows without a claim."""
+    claim, shown = _one_line(claim).lower(), media_type_of(name, data)
+    if not claim or (shown in _DECIDED and not (shown == _ZIPPED and claim.startswith("application/"))):
+        return shown
+    lies = claim in _DECIDED or (claim.startswith("text/") and shown == _OCTETS)
+    return shown if lies else claim
+
+
+def is_text(artifact: Artifact) -> bool:
+    """Whether the content is text, whatever its type says."""
+    shown = media_type_of(artifact.name, artifact.data)
+    return shown.startswith("text/") or shown in ("application/json", "application/jsonl", "image/svg+xml")
 
 
 def default_name(media_type: str) -> str:

@@ -222,13 +222,15 @@ _REMEDIES: dict[tuple[str, str], str] = {
 # whole values
 
 
-def encoder(*, ensure_ascii: bool = True, sort_keys: bool = False) -> Callable[[Any], str]:
-    """A function that writes a value as compact JSON text.
+def encoder(
+    *, ensure_ascii: bool = True, sort_keys: bool = False, form: Callable[[Any], Any] = json_form
+) -> Callable[[Any], str]:
+    """A function that writes a value as compact JSON text. `form` gives the forms of values that are not JSON.
 
     It raises `NotJson`, `NotFinite`, ValueError for a cycle and for an integer of too many digits, and RecursionError.
     """
     fast = json.JSONEncoder(
-        ensure_ascii=ensure_ascii, allow_nan=False, sort_keys=sort_keys, separators=(",", ":"), default=json_form
+        ensure_ascii=ensure_ascii, allow_nan=False, sort_keys=sort_keys, separators=(",", ":"), default=form
     ).encode
 
     def encode(value: Any) -> str:
@@ -237,22 +239,22 @@ def encoder(*, ensure_ascii: bool = True, sort_keys: bool = False) -> Callable[[
         except (NotJson, NotFinite):
             raise
         except (TypeError, ValueError):  # a key that is not text: the encoder has no hook for keys
-            return fast(plain(value))
+            return fast(plain(value, form))
 
     return encode
 
 
-def plain(value: Any) -> Any:
+def plain(value: Any, form: Callable[[Any], Any] = json_form) -> Any:
     """The whole value in its JSON form, keys included: dict, list, str, int, float, bool and None alone.
 
     Raises:
         NotJson, NotFinite: a part has no form. ValueError: it contains itself, or two keys have the same form.
         RecursionError: it is nested too deeply.
     """
-    return _plain(value, set())
+    return _plain(value, set(), form)
 
 
-def _plain(value: Any, above: set[int]) -> Any:
+def _plain(value: Any, above: set[int], form: Callable[[Any], Any]) -> Any:
     if value is None or isinstance(value, (str, bool, int)):
         return value
     if isinstance(value, float):
@@ -269,11 +271,11 @@ def _plain(value: Any, above: set[int]) -> Any:
                 name = key_form(key)
                 if name in named:
                     raise ValueError(f"two keys are {name!r} as JSON")
-                named[name] = _plain(item, above)
+                named[name] = _plain(item, above, form)
             return named
         if isinstance(value, (list, tuple)):
-            return [_plain(item, above) for item in value]
-        return _plain(json_form(value), above)
+            return [_plain(item, above, form) for item in value]
+        return _plain(form(value), above, form)
     finally:
         above.discard(id(value))
 
@@ -283,7 +285,7 @@ def key_form(key: Any) -> str:
     if isinstance(key, str):
         return key
     if key is None or isinstance(key, (bool, int, float)):
-        return json.dumps(_plain(key, set()))
+        return json.dumps(_plain(key, set(), json_form))
     if isinstance(key, (tuple, list, dict)):
         raise NotAKey(key)
     try:

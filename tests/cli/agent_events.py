@@ -38,7 +38,7 @@ def plan_events(steps: list[StepResult], **fields: Any) -> Iterator[AgentEvent]:
     for each in steps:
         yield CallProgress(turn=1, id="p", event=StepStarted(each.id, each.tool))
         yield CallProgress(turn=1, id="p", event=StepEnded(each))
-    artifact = {"kind": "plan", "goal": "warm?", "steps": [each.to_dict() for each in steps]}
+    run = {"kind": "plan", "goal": "warm?", "steps": [each.to_dict() for each in steps]}
     yield CallEnded(
         turn=1,
         id="p",
@@ -47,7 +47,7 @@ def plan_events(steps: list[StepResult], **fields: Any) -> Iterator[AgentEvent]:
         text="",
         seconds=0.5,
         tool_calls=2,
-        artifact=artifact,
+        run=run,
         **fields,
     )
 

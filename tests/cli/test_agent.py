@@ -57,8 +57,8 @@ def test_json_is_the_whole_result_and_nothing_else(cli: Command) -> None:
     assert (told["ok"], told["outcome"], told["answer"]) == (True, "answered", "4 degrees.")
     assert (told["turns"], told["model_calls"], told["tool_calls"]) == (2, 2, 1)
     assert told["usage"]["input_tokens"] > 0
-    (artifact,) = told["artifacts"]
-    assert artifact["steps"][0]["arguments"] == {"city": "Oslo"}
+    (run,) = told["runs"]
+    assert run["steps"][0]["arguments"] == {"city": "Oslo"}
 
 
 @pytest.mark.parametrize(("mode", "calls"), [("declarative", 2), ("individual", 4)])

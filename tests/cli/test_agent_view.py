@@ -88,8 +88,8 @@ def test_of_a_plan_that_failed_each_step_says_why_and_nothing_says_it_again() ->
     def failed(error: dict[str, Any] | None) -> list[AgentEvent]:
         *told, ended = plan_events(steps)
         assert isinstance(ended, CallEnded)
-        artifact = {**(ended.artifact or {}), "error": error}
-        return [*told, fault, dataclasses.replace(ended, ok=False, text=text, artifact=artifact)]
+        run = {**(ended.run or {}), "error": error}
+        return [*told, fault, dataclasses.replace(ended, ok=False, text=text, run=run)]
 
     lines = [
         "  ok     a: get_weather  25 ms",

@@ -39,5 +39,7 @@ def png(width: int = 3, height: int = 2, *, seed: int = 0, noise: bool = False) 
 
 
 def artifact(data: bytes, name: str = "plot.png", media_type: str = "") -> Artifact:
-    """An artifact that is on no shelf."""
-    return Artifact.from_bytes(data, name, media_type)
+    """An artifact that is on no shelf; with a type, whether or not its content has that."""
+    if media_type:
+        return Artifact(name=name, media_type=media_type, data=data)
+    return Artifact.from_bytes(data, name)

@@ -12,8 +12,8 @@ import pytest
 import callgate
 
 EXPORTED = [
-    "Agent", "AgentResult", "Allow", "Answer", "ApprovalRequest", "Budget", "CallEnded", "CallProgressed",
-    "CallRecord", "CallStarted", "CallgateError", "CodeResult", "Compilation", "ConfigurationError",
+    "Agent", "AgentResult", "Allow", "Answer", "ApprovalRequest", "Artifact", "Artifacts", "Budget", "CallEnded",
+    "CallProgressed", "CallRecord", "CallStarted", "CallgateError", "CodeResult", "Compilation", "ConfigurationError",
     "ContextExceeded", "Conversation", "Deny", "Described", "DockerBackend", "Event", "Finding", "Found",
     "InvalidArguments", "LimitReached", "Limits", "ModelError", "ModelRejected", "ModelUnavailable", "NotAGraph",
     "PlanApprovalRequest", "PlanFault", "PlanResult", "Printed", "ProtocolError", "Registry", "Retry", "RunError",

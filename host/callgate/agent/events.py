@@ -141,7 +141,7 @@ class CallEnded:
         text: what the model receives.
         mistake: nothing was run, the call was wrong as written.
         tool_calls: made by it.
-        artifact: what people may want to see and the model need not: of a plan its steps, of a program its calls and
+        run: what people may want to see and the model need not: of a plan its steps, of a program its calls and
             prints.
         failure: what failed, for the way back: see `routing.way_back.FailureKind`; empty where nothing did, and where
             the call was not made.
@@ -156,7 +156,7 @@ class CallEnded:
     seconds: float
     mistake: bool = False
     tool_calls: int = 1
-    artifact: Mapping[str, Any] | None = None
+    run: Mapping[str, Any] | None = None
     failure: str = ""
     pictures: tuple[PictureReference, ...] = ()
 

@@ -339,7 +339,8 @@ def _whole(result: AgentResult) -> dict[str, Any]:
         **{name: getattr(result, name) for name in _WHOLE},
         "usage": asdict(result.usage),
         "routes": [asdict(route) for route in result.routes],
-        **{name: [*getattr(result, name)] for name in ("sources", "found", "artifacts")},
+        **{name: [*getattr(result, name)] for name in ("sources", "found", "runs")},
+        "artifacts": [each.to_json() for each in result.artifacts],
     }
 
 

@@ -157,13 +157,13 @@ class AgentLines:
         left = self._inner.pop(event.id, 0) - _MOST_INNER
         if left > 0 and not self._verbose:
             yield Line("", f"... and {left} more lines (--verbose shows them)", "dim")
-        artifact = event.artifact or {}
-        steps = [each for each in artifact.get("steps") or () if isinstance(each, Mapping)]
+        run = event.run or {}
+        steps = [each for each in run.get("steps") or () if isinstance(each, Mapping)]
         facts, failure = [duration(event.seconds)], event.text
         if steps:
             good = sum(each.get("status") == "succeeded" for each in steps)
             facts.insert(0, f"{good}/{len(steps)} steps")
-            error = artifact.get("error") or {}  # the steps say why they failed; only a limit is not among them
+            error = run.get("error") or {}  # the steps say why they failed; only a limit is not among them
             failure = error.get("message", "") if error.get("limit") else ""
         elif event.name in _META or event.tool_calls > 1:
             facts.insert(0, counted(event.tool_calls, "tool call"))

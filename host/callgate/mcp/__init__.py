@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from callgate.artifacts import Artifact, Artifacts
 from callgate.errors import ConfigurationError
 from callgate.extras import how_to_install
 from callgate.lazily import names_from
 
 if TYPE_CHECKING:
-    from .client.artifacts import Artifact, Artifacts
     from .client.servers import McpServers
     from .client.status import ServerStatus
     from .server import ask_client, serve_http, serve_stdio
@@ -22,7 +22,6 @@ _EXTRA = ("mcp", "mcp_types", "httpx2", "uvicorn", "starlette", "dotenv")
 _named, __dir__ = names_from(
     __name__,
     {
-        "client.artifacts": ("Artifact", "Artifacts"),
         "client.servers": ("McpServers",),
         "client.status": ("ServerStatus",),
         "server": ("ask_client", "serve_http", "serve_stdio"),

@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -167,6 +168,12 @@ class Answers:
         """The definitions that the model gets."""
         self.names = self.definitions.names
 
+    def over(self, runtime: Runtime) -> Answers:
+        """The same answers over a runtime that has the same tools and another shelf for artifacts."""
+        other = copy.copy(self)
+        other.runtime = runtime
+        return other
+
     async def answer(self, name: str, arguments: Mapping[str, Any] | str | None, call: ModelCall) -> Answer:
         """See `Runtime.answer`."""
         answer = await self._answered(str(name), arguments, call)
@@ -227,7 +234,9 @@ class Answers:
     async def _tool(self, given_name: str, given: Any, call: ModelCall) -> Answer:
         name = self.names.resolve(given_name) or given_name
         limits = self.runtime.limits if call.limits is None else call.limits
-        gate = self.runtime.gate.open(caller=call.caller, limits=limits, allowed=call.tools, on_event=call.on_event)
+        gate = self.runtime.gate.open(
+            caller=call.caller, limits=limits, allowed=call.tools, on_event=call.on_event, shelf=self.runtime._shelf
+        )
         tool = self.runtime.registry.get(name) if name in self.runtime.registry else None
         arguments = as_object(name, given)
         text: str | None = None
@@ -281,18 +290,21 @@ _MOST_ARTIFACTS = 100
 
 
 def _artifacts_of(answer: Answer, shelf: Shelf) -> tuple[Artifact, ...]:
-    """The artifacts of an answer, each once: those of its program, and those that its result names."""
-    found: dict[str, Artifact] = {}
+    """The artifacts of an answer, each once: those of its program or plan, and those that its result names."""
     texts: Iterable[str] = ()
+    made: Iterable[Artifact] = ()
     match answer.result:
-        case CodeResult() as run:
-            found = {each.handle: each for each in run.artifacts}
-        case None if answer.ok:
-            texts = (answer.text,)
-        case SearchResult() | Described() | None:
+        case SearchResult() | Described():
             pass
+        case CodeResult() as run:
+            made = run.artifacts
+            texts = (answer.text,) if isinstance(run.value, (dict, list)) else ()
+        case None:
+            texts = (answer.text,) if answer.ok else ()
         case plan:
+            made = plan.artifacts
             texts = (step.result_json or "" for step in plan.steps if step.id in plan.outputs)
+    found = {each.handle: each for each in made}
     for text in texts:
         for handle in _HANDLE.findall(text):
             if len(found) < _MOST_ARTIFACTS and (kept := shelf.get(handle)) is not None:

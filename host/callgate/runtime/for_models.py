@@ -10,6 +10,7 @@ from callgate.limits import Limits
 from callgate.tools import Registry, Tool
 
 if TYPE_CHECKING:  # imported at first use: a host that only runs programs needs none of them
+    from callgate.artifacts import Shelf
     from callgate.sandbox.backend import Backend
     from callgate.sandbox.pool import WarmPool
     from callgate.search.learned import Learned
@@ -221,6 +222,7 @@ class ForModels:
         session: bool = False,
         grows: bool = True,
         limits: Limits | None = None,
+        artifacts: Shelf | None = None,
         **options: Unpack[DefinitionOptions],
     ) -> Conversation:
         """One model's conversation. The tools that the model finds become visible in this conversation alone.
@@ -235,6 +237,8 @@ class ForModels:
             session: whether the programs of the conversation share a guest, and see each other's variables.
             grows: whether tools that the model finds are added to its list. If not, searches only teach the ranking.
             limits: limits of its programs, plans and calls, instead of the runtime's own.
+            artifacts: where its files and pictures are: a ``runtime.artifacts.shelf()`` that outlives it. By default it
+                has one of its own, which is cleared when it is left.
             options: `direct`, `meta`, `tools` and the others: see `DefinitionOptions`.
 
         Raises:
@@ -251,4 +255,5 @@ class ForModels:
             session=session,
             grows=grows,
             limits=limits,
+            artifacts=artifacts,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from callgate.artifacts import Shelf
 from callgate.lazily import imported
 from callgate.limits import Limits
 
@@ -28,6 +29,7 @@ class ForPlans:
 
     gate: Gate
     limits: Limits
+    _shelf: Shelf
     _approve_plan: ApprovePlan | None
     _contexts: ContextTask
 
@@ -137,4 +139,5 @@ class ForPlans:
         from .plans.run import PlanRun
 
         approve_plan = self._approve_plan if approve_plan is None else approve_plan
-        return PlanRun(self.gate, self.limits if limits is None else limits, tools, on_event, approve_plan)
+        limits = self.limits if limits is None else limits
+        return PlanRun(self.gate, limits, tools, on_event, approve_plan, self._shelf)

@@ -3,7 +3,11 @@ leaves. Knows no guest's bytes and no sandbox."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from callgate.artifacts import Artifact, Shelf
+from callgate.errors import ToolError
 from callgate.limits import Limits
 from callgate.sandbox.backend import Guest
 
@@ -14,7 +18,7 @@ _SOURCE = "program"
 
 
 class Products:
-    """Takes the artifacts of one run.
+    """Takes the artifacts of one run; the `Keeper` of its calls.
 
     Args:
         shelf: keeps them.
@@ -37,7 +41,33 @@ class Products:
         if reason:
             self._left.append(f"{artifact.name} was not kept: {reason}")
             return None
-        kept = self.shelf.add(artifact)
+        return self._put(artifact)
+
+    def get(self, handle: str | Mapping[str, Any]) -> Artifact | None:
+        """The artifact of a handle on the shelf: see `Shelf.get`."""
+        return self.shelf.get(handle)
+
+    def keep(self, artifact: Artifact) -> Artifact:
+        """Keep what a tool produced. Raises `ToolError` if that would pass a limit."""
+        self.must_have_room([(artifact.name, artifact.size_bytes)])
+        return self._put(artifact)
+
+    def keep_all(self, promised: Mapping[str, Artifact]) -> None:
+        """Keep all artifacts of a result under the handles that it has of them, or none. Raises `ToolError`."""
+        self.must_have_room([(each.name, each.size_bytes) for each in promised.values()])
+        for handle, artifact in promised.items():
+            self._put(artifact, handle)
+
+    def must_have_room(self, artifacts: Sequence[tuple[str, int]]) -> None:
+        """Raise `ToolError` unless artifacts of these names and sizes can all be kept."""
+        total = 0
+        for number, (name, size) in enumerate(artifacts):
+            if reason := self._no_room(size, number, total):
+                raise ToolError(f"the tool returned {name!r}, which was not kept: {reason}; ask for less")
+            total += size
+
+    def _put(self, artifact: Artifact, handle: str = "") -> Artifact:
+        kept = self.shelf.add(artifact, handle)
         self._bytes += kept.size_bytes
         self.artifacts.append(kept)
         return kept
@@ -59,11 +89,12 @@ class Products:
         more = len(self._left) - _MOST_NOTES
         return [*self._left[:_MOST_NOTES], *([f"{more} more artifacts were not kept"] if more > 0 else [])]
 
-    def _no_room(self, size: int) -> str:
+    def _no_room(self, size: int, others: int = 0, other_bytes: int = 0) -> str:
+        """Why an artifact of this size cannot be kept beside so many others that are not kept yet; empty if it can."""
         most, most_bytes = self._limits.max_artifacts, self._limits.max_artifact_bytes
-        if len(self.artifacts) >= most:
+        if len(self.artifacts) + others >= most:
             return f"a run may have {most} artifacts (max_artifacts)"
-        if self._bytes + size > most_bytes:
+        if self._bytes + other_bytes + size > most_bytes:
             return (
                 f"it has {size:,} bytes, and the artifacts of a run may have {most_bytes:,} in all (max_artifact_bytes)"
             )

@@ -17,11 +17,12 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
-from callgate.artifacts import Artifacts, Shelf, clean_name
+from callgate.artifacts import Artifact, Shelf, clean_name, handle_form
 from callgate.errors import ConfigurationError, LimitReached
 from callgate.limits import Limits
 from callgate.protocol.run import encode
 from callgate.sandbox.backend import Files, GuestExit, Usage
+from callgate.tools.encoding import NotJson, compact_json
 from callgate_guest.wire import OUT_OF_MEMORY, LineBuffer
 
 from .gate import Gate, RunGate
@@ -122,8 +123,6 @@ class CodeRun:
     buffer: LineBuffer | None = None
     files: Files = field(default_factory=dict)
     """Files for the program, by names below ``/input``."""
-    products: Products = field(default_factory=lambda: Products(Artifacts().shelf(), Limits()))
-    """Takes the artifacts of the run."""
     keeps: bool = False
     """Another program may follow on the same guest, and await calls that this one leaves in its variables."""
 
@@ -137,7 +136,7 @@ class CodeRun:
         inputs: Mapping[str, Any] | None = None,
         tools: Collection[str] | None = None,
         on_event: Callable[[Event], None] | None = None,
-        files: Mapping[str, Path | str | bytes] | None = None,
+        files: Mapping[str, Path | str | bytes | Artifact] | None = None,
         shelf: Shelf | None = None,
     ) -> CodeRun:
         """Build a run of `code`: see `Runtime.execute_code` for the arguments. Raises `ConfigurationError`."""
@@ -145,7 +144,7 @@ class CodeRun:
             raise ConfigurationError(f"code is Python source text, not {type(code).__name__}")
         if inputs is not None and not isinstance(inputs, Mapping):
             raise ConfigurationError(f"inputs is a dict of variables and their values, not {type(inputs).__name__}")
-        opened = gate.open(caller="code", limits=limits, allowed=tools, on_event=on_event)
+        opened = gate.open(caller="code", limits=limits, allowed=tools, on_event=on_event, shelf=shelf)
         names: tuple[Any, ...] = tuple(inputs or ())
         for name in names:
             if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
@@ -154,11 +153,14 @@ class CodeRun:
                 raise ConfigurationError(
                     f"the input {name!r} would hide the tool, or the name, that programs are given"
                 )
-        products = Products(Artifacts().shelf() if shelf is None else shelf, limits)
         given = checked_files(files or {})
-        return cls(
-            code, opened, limits, names, _as_json(inputs) if inputs else "{}", on_event, files=given, products=products
-        )
+        as_json = _as_json(inputs, opened.products.shelf) if inputs else "{}"
+        return cls(code, opened, limits, names, as_json, on_event, files=given)
+
+    @property
+    def products(self) -> Products:
+        """Takes the artifacts of the run."""
+        return self.gate.products
 
     @property
     def offer(self) -> Offer:
@@ -210,6 +212,8 @@ def checked_files(files: Mapping[Any, Any]) -> Files:
             raise ConfigurationError(f"files: {name!r} is no name below /input{hint}")
         if isinstance(content, (bytes, bytearray, memoryview)):
             given[name] = bytes(content)
+        elif isinstance(content, Artifact):
+            given[name] = content.data
         elif not isinstance(content, (str, os.PathLike)):
             raise ConfigurationError(f"files: {name!r} is a path or bytes, not {type(content).__name__}")
         elif not os.path.isfile(content):
@@ -219,14 +223,36 @@ def checked_files(files: Mapping[Any, Any]) -> Files:
     return given
 
 
-def _as_json(inputs: Mapping[str, Any]) -> str:
+def _as_json(inputs: Mapping[str, Any], shelf: Shelf) -> str:
     members = []
     for name, value in inputs.items():
         try:
             members.append(f"{encode(name)}:{encode(value)}")
         except (TypeError, ValueError, RecursionError) as error:
-            raise ConfigurationError(f"inputs must be JSON values; {name!r} is not: {error}") from None
+            if (text := _with_handles(value, shelf)) is None:
+                raise ConfigurationError(f"inputs must be JSON values; {name!r} is not: {error}") from None
+            members.append(f"{encode(name)}:{text}")
     return f"{{{','.join(members)}}}"
+
+
+def _with_handles(value: Any, shelf: Shelf) -> str | None:
+    """JSON text of an input that holds artifacts, which are put on the shelf; None if it is not JSON all the same."""
+    shown: dict[int, dict[str, Any]] = {}
+
+    def form(each: Any) -> dict[str, Any] | None:
+        if not isinstance(each, Artifact):
+            return None
+        if id(each) not in shown:
+            shown[id(each)] = (each if shelf.holds(each) else shelf.add(each)).to_json()
+        return shown[id(each)]
+
+    before = handle_form.set(form)
+    try:
+        return compact_json(value)
+    except NotJson:
+        return None
+    finally:
+        handle_form.reset(before)
 
 
 def check_failure(findings: list[Finding], sandbox: str) -> CodeResult | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import anyio
 
-from callgate.artifacts import Artifacts
+from callgate.artifacts import Artifact, Artifacts, Shelf
 from callgate.errors import ConfigurationError
 from callgate.lazily import imported
 from callgate.limits import Limits
@@ -131,8 +131,9 @@ class Runtime(ForModels, ForPlans):
         self._approve_plan = approve_plan
         self._language = Language(policy, None if allowed_imports is None else tuple(allowed_imports))
         self.artifacts = Artifacts()
-        """What programs and tools have produced."""
+        """What programs and tools have produced, for the operator; forgotten when the runtime is left."""
         self._shelf = self.artifacts.shelf()
+        """Of calls, programs and plans outside of any conversation."""
         self._learned = Learned()
         self._looks = Looks()
         self._drives: set[GraphDrive] = set()
@@ -173,6 +174,14 @@ class Runtime(ForModels, ForPlans):
         other._take(registry)
         return other
 
+    def _for(self, shelf: Shelf) -> Runtime:
+        """This runtime for the owner of a shelf: its programs, plans and calls have the artifacts there."""
+        if shelf is self._shelf:
+            return self
+        other = copy.copy(self)
+        other._shelf = shelf
+        return other
+
     async def __aenter__(self) -> Runtime:
         await self._contexts.open()
         self._looks.turn = anyio.Lock(fast_acquire=True)  # a lock belongs to the event loop that used it
@@ -182,6 +191,7 @@ class Runtime(ForModels, ForPlans):
         self._contexts.loop = None
         await self._end_drives(*self._drives)
         await self._contexts.close()
+        self.artifacts.clear()
 
     async def _close(self) -> None:
         """End the programs that run on the host with these tools."""
@@ -226,7 +236,7 @@ class Runtime(ForModels, ForPlans):
         on_event: Callable[[Event], None] | None = None,
         check: bool = True,
         path: Path | None = None,
-        files: Mapping[str, str | FilePath | bytes] | None = None,
+        files: Mapping[str, str | FilePath | bytes | Artifact] | None = None,
     ) -> CodeResult:
         """Run a program: as a plan on the host where it is certain to be a graph of tool calls, else in a fresh guest.
 
@@ -304,7 +314,7 @@ class Runtime(ForModels, ForPlans):
         self,
         *,
         limits: Limits | None = None,
-        files: Mapping[str, str | FilePath | bytes] | None = None,
+        files: Mapping[str, str | FilePath | bytes | Artifact] | None = None,
     ) -> AsyncIterator[Session]:
         """Open a guest whose variables stay between programs: ``async with runtime.session() as session``.
 

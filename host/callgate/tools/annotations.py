@@ -9,6 +9,8 @@ Rules:
 3. A result passes if it is a value of the return type, or if its JSON form is: a dict passes for a model, a tuple for a
    list.
 4. A default stays in the function; the schema shows the default if it is JSON.
+5. An argument of the type `Artifact` is a handle, and the function gets the artifact of the caller. A result that has
+   bytes or an `Artifact` in it is checked by its schema, which has an object with a handle in their places.
 
 Knows types and values; calls no tool.
 """
@@ -28,10 +30,11 @@ import typing_extensions
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 
+from callgate.artifacts import HANDLE_SCHEMA, is_handle_schema
 from callgate.errors import ConfigurationError, InvalidArguments, ToolError
 
 from .encoding import NotJson, compact_json, encoding
-from .exact_types import parameter_type, result_type, words_of
+from .exact_types import mentions_artifact, parameter_type, result_type, words_of
 from .faults import MAX_FAULTS, MAX_LOOKED_AT, Fault, described, path_text, refusal, unknown_argument
 from .plain_types import failing_fast, is_closed, is_plain
 from .signature import NOTHING
@@ -43,6 +46,7 @@ _MOST_ERRORS = 5_000
 """Most errors that pydantic is asked to list; listing them takes some milliseconds."""
 _FIRST_BEGINNING = 1_000
 """Members of a long argument that are checked first."""
+_BY_HANDLE = 'a file, given by its handle: "art_..."'
 _OF_A_CUT = frozenset({"too_short", "missing", "union_tag_not_found", "value_error", "assertion_error"})
 """Types of errors that cutting an argument may cause."""
 
@@ -60,11 +64,12 @@ class _PlainSchema(GenerateJsonSchema):
 
     def bytes_schema(self, schema: Any) -> dict[str, Any]:
         made = super().bytes_schema(schema)
-        return {**made, "format": _Utf8Bytes(made["format"])} if self._config.ser_json_bytes == "utf8" else made
+        kept = self.mode == "serialization" and self._config.ser_json_bytes == "utf8"
+        return {**made, "format": _KeptBytes(made["format"])} if kept else made
 
 
-class _Utf8Bytes(str):
-    """Marks bytes that would be written as if they were UTF-8. A type with its own JSON form replaces the mark."""
+class _KeptBytes(str):
+    """Marks bytes that become an artifact. A type with its own JSON form, such as `Base64Bytes`, replaces the mark."""
 
     __slots__ = ()
 
@@ -140,6 +145,10 @@ class FunctionArguments(Arguments):
         self.schema.setdefault("properties", {})
         for parameter in parameters:
             self._show_default(parameter)
+            if mentions_artifact(parameter.annotation):
+                about = self.schema["properties"][parameter.name]
+                words_so_far = about.get("description", "")
+                about["description"] = f"{words_so_far.rstrip('.')} ({_BY_HANDLE})." if words_so_far else _BY_HANDLE
         self._adapter = adapter
         self._validate = adapter.validator.validate_json
         self._is_closed = all(is_closed(each.annotation) for each in parameters) and not self._fills
@@ -304,7 +313,10 @@ class TypedResult:
     def __init__(self, tool: str, annotation: Any, description: str) -> None:
         annotation, description = result_type(annotation, tool), words_of(annotation) or description
         adapter = _adapter(annotation, f"tool {tool!r}: the return type", "serialization")
-        self.schema = _schema(adapter, "serialization")
+        schema = _schema(adapter, "serialization")
+        self.schema = _with_handles(schema)
+        self.holds_artifacts = self.schema is not schema
+        """Whether bytes or artifacts are in it; then its schema checks it."""
         if description:
             self.schema.setdefault("description", description)
         self._plain = is_plain(annotation)
@@ -415,34 +427,28 @@ def _adapter(annotation: Any, what: str, mode: _Mode = "validation") -> pydantic
     try:
         adapter: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(annotation)
         adapter.rebuild()
-        schema = _schema(adapter, mode)
+        _schema(adapter, mode)
     except (pydantic.errors.PydanticUserError, pydantic_core.SchemaError, NameError, TypeError) as error:
         reason = str(error).splitlines()[0].partition(". Set `arbitrary_types_allowed")[0].rstrip(".")
         reason = reason.removeprefix("Unable to generate pydantic-core schema for ")
         raise ConfigurationError(
             f"{what} has no JSON form: {reason}; use JSON types, dataclasses, TypedDicts, enums or pydantic models, "
-            "or say what it takes with Tool.from_schema"
+            "callgate.Artifact for files and pictures, or say what it takes with Tool.from_schema"
         ) from error
-    if mode == "serialization" and _has_bytes(schema):
-        raise ConfigurationError(
-            f"{what} has no JSON form: bytes; "
-            "return text, base64 text (pydantic's Base64Bytes writes it) or the path of a file"
-        )
     return adapter
 
 
-def _has_bytes(schema: dict[str, Any]) -> bool:
-    """Whether a value has bytes where the type allows no text; ``str | bytes`` allows text."""
-    todo: list[Any] = [schema]
-    while todo:
-        each = todo.pop()
-        if isinstance(each, _Utf8Bytes):
-            return True
-        if isinstance(each, list) and {"type": "string"} in each:
-            each = [one for one in each if not (isinstance(one, dict) and isinstance(one.get("format"), _Utf8Bytes))]
-        if isinstance(each, (dict, list)):
-            todo.extend(each.values() if isinstance(each, dict) else each)
-    return False
+def _with_handles(schema: Any) -> Any:
+    """A copy of a schema with handles where bytes are; the same object if it has neither bytes nor handles."""
+    if isinstance(schema, list):
+        parts = [_with_handles(each) for each in schema]
+        return schema if all(made is each for made, each in zip(parts, schema, strict=True)) else parts
+    if not isinstance(schema, dict):
+        return schema
+    if isinstance(schema.get("format"), _KeptBytes) or is_handle_schema(schema):
+        return {**HANDLE_SCHEMA, **{key: each for key, each in schema.items() if key in ("title", "description")}}
+    members = {key: _with_handles(each) for key, each in schema.items()}
+    return schema if all(members[key] is each for key, each in schema.items()) else members
 
 
 def _schema(adapter: pydantic.TypeAdapter[Any], mode: _Mode) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Writes Python values as JSON text: no NaN, no infinity, no cycle, no lone surrogate; integers are exact.
 
 Dates, decimals, models, arrays and the like have the JSON form that `callgate_guest.json_forms` lists. A value without
-a form is an error that names its place.
+a form is an error that names its place. Where `handle_form` is set, bytes, pictures and artifacts have a form, too.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
+from callgate.artifacts import Artifact, handle_form
 from callgate_guest import json_forms
 from callgate_guest.json_forms import NotFinite, encoder, json_form, key_form
 
@@ -34,8 +35,19 @@ _MAX_LEVELS = 900
 _WALKED = (dict, list, tuple)
 _TEXT = {str}
 
-_compact = encoder(ensure_ascii=False)
-_canonical = encoder(sort_keys=True)
+
+def _form(value: Any) -> Any:
+    """See `json_form`; with the forms of artifacts, where they have one."""
+    form = handle_form.get()
+    if form is not None and (shown := form(value)) is not None:
+        return shown
+    if isinstance(value, Artifact):
+        raise json_forms.NotJson(value)
+    return json_form(value)
+
+
+_compact = encoder(ensure_ascii=False, form=_form)
+_canonical = encoder(sort_keys=True, form=_form)
 
 
 class NotJson(ValueError):
@@ -252,7 +264,7 @@ def _first_fault(value: Any, root: str) -> Work[str]:
             return f"{path_text(path, root)} {fault}"
         if not isinstance(item, _JSON):
             above.add(id(item))
-            inside.append((item, iter([(path, json_form(item))])))
+            inside.append((item, iter([(path, _form(item))])))
         elif isinstance(item, (dict, list, tuple)):
             above.add(id(item))
             inside.append((item, _members_with_paths(item, path)))
@@ -287,7 +299,7 @@ def _fault_of(item: Any, above: set[int]) -> str:
             return "contains itself"
         case _:
             try:
-                json_form(item)
+                _form(item)
             except json_forms.NotJson as error:
                 return f"is a {type(item).__name__}, which is not JSON{error.remedy}"
             except NotFinite:

@@ -5,6 +5,7 @@
 2. An iterable parameter becomes a list: pydantic would check the items only while the function reads them. The result
    of a sync tool may be an iterator, which the call reads to its end. An asynchronous iterator is refused.
 3. A text within `Annotated` is a description, as `Field` and `Doc` are.
+4. In a result a picture of Pillow is an `Artifact`. Pillow is not imported.
 
 Inside models, dataclasses and TypedDicts pydantic's own rules hold.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import collections.abc
 import enum
+import sys
 import types
 import typing
 from collections.abc import Callable
@@ -21,9 +23,10 @@ from typing import Any
 import pydantic
 from pydantic.fields import FieldInfo
 
+from callgate.artifacts import Artifact
 from callgate.errors import ConfigurationError
 
-__all__ = ["parameter_type", "result_type", "words_of"]
+__all__ = ["mentions_artifact", "parameter_type", "result_type", "words_of"]
 
 _UNIONS = (typing.Union, types.UnionType)
 _ITERATORS = (collections.abc.Iterator, collections.abc.Generator)
@@ -47,6 +50,9 @@ def result_type(annotation: Any, tool: str) -> Any:
     """The type that checks a result. Raises `ConfigurationError` for asynchronous iterators."""
 
     def plainer(origin: Any, arguments: tuple[Any, ...]) -> Any:
+        pillow = sys.modules.get("PIL.Image")
+        if pillow is not None and isinstance(origin, type) and issubclass(origin, pillow.Image):
+            return Artifact
         if origin in _ASYNCHRONOUS:
             raise ConfigurationError(
                 f"tool {tool!r} returns an asynchronous iterator; a call has one result: return a list"
@@ -55,6 +61,11 @@ def result_type(annotation: Any, tool: str) -> Any:
         return types.GenericAlias(collections.abc.Iterable, items) if origin in _ITERATORS else None
 
     return _rewritten(annotation, plainer)
+
+
+def mentions_artifact(annotation: Any) -> bool:
+    """Whether a type is `Artifact`, or is made of it: ``list[Artifact]``, ``Artifact | None``."""
+    return annotation is Artifact or any(map(mentions_artifact, typing.get_args(annotation)))
 
 
 def words_of(annotation: Any) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     # imported with the first tool: pydantic and jsonschema_rs are slow to import
     from .annotations import Arguments, Encoded, TypedResult, UntypedResult
     from .json_schema import SchemaResult
-    from .signature import Docs
+    from .signature import Docs, Signature
 
 __all__ = ["CALLERS", "DETAILS", "Caller", "Detail", "Tool", "ToolOptions", "tool"]
 
@@ -170,7 +170,7 @@ class Tool:
         """
         if isinstance(function, Tool):
             raise ConfigurationError(f"{function.name!r} is a tool already")
-        from .annotations import FunctionArguments, TypedResult, UntypedResult
+        from .annotations import FunctionArguments, UntypedResult
         from .signature import NOTHING, is_async_callable, read_signature
 
         if name is not None:
@@ -183,9 +183,7 @@ class Tool:
             function=function,
             is_async=is_async_callable(function),
             input_contract=FunctionArguments(signature.name, signature.parameters, signature.docs.parameters),
-            result_contract=UntypedResult()
-            if untyped
-            else TypedResult(signature.name, signature.returns, signature.docs.returns),
+            result_contract=UntypedResult() if untyped else _result_of(signature),
             **_options(options),
         )
 
@@ -364,6 +362,18 @@ def tool(
     if function is not None:
         return Tool.from_function(function, name=name, description=description, **options)
     return lambda inner: Tool.from_function(inner, name=name, description=description, **options)
+
+
+def _result_of(signature: Signature) -> TypedResult | SchemaResult:
+    """The contract of an annotated result."""
+    from .annotations import TypedResult
+
+    typed = TypedResult(signature.name, signature.returns, signature.docs.returns)
+    if not typed.holds_artifacts:
+        return typed
+    from .json_schema import SchemaResult
+
+    return SchemaResult(signature.name, typed.schema)
 
 
 def _described(docs: Docs, untyped: bool) -> str:

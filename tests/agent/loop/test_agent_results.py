@@ -125,9 +125,9 @@ async def test_usage_cost_turns_and_calls_are_sums() -> None:
 # two views
 
 
-async def test_a_plain_call_has_no_artifact_and_its_result_is_cut_for_the_model() -> None:
+async def test_a_plain_call_has_no_run_and_its_result_is_cut_for_the_model() -> None:
     result, _ = await run(Calls(("report", {"days": 1})), "done", max_result_characters=1_000)
-    assert result.artifacts == ()
+    assert result.runs == ()
     (text,) = told(result)
     assert 900 <= len(text) <= 1_100
 

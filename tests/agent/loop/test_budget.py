@@ -198,8 +198,8 @@ async def test_a_plan_under_way_is_ended_and_nothing_of_it_is_left() -> None:
     result, _ = await play([look, hanging.tool()], Calls(("execute_tool_plan", plan)), mode="plan", budget=SOON)
     assert result.outcome == "budget"
     assert (hanging.begun, hanging.inside) == (2, 0)
-    (artifact,) = result.artifacts
-    statuses = {step["id"]: step["status"] for step in artifact["steps"]}
+    (run,) = result.runs
+    statuses = {step["id"]: step["status"] for step in run["steps"]}
     assert statuses["a"] == "succeeded"
     assert "succeeded" not in (statuses["b"], statuses["c"], statuses["d"])
     assert result.seconds < 10

@@ -307,9 +307,9 @@ async def test_the_model_searches_and_then_writes_a_program_over_what_it_found()
     assert shown(model)[0] == (*SEARCHES, "execute_code")
     assert result.tool_calls == 4
     assert "revenue" not in str(told(model.requests[2]))  # only what it printed, no intermediate results
-    (artifact,) = result.artifacts
-    assert artifact["kind"] == "code"
-    assert len(artifact["calls"]) == 4
+    (run,) = result.runs
+    assert run["kind"] == "code"
+    assert len(run["calls"]) == 4
 
 
 async def test_search_interruption_and_a_program_go_together() -> None:

@@ -61,7 +61,7 @@ async def test_a_transcript_that_grows_without_end_can_still_be_read(
         )
         ended = [line.event for line in read_transcript(file) if isinstance(line.event, CallEnded)]
         assert len(ended) == 7
-        kept = [each.artifact is not None and each.artifact["steps"] != transcript_file._OMITTED for each in ended]
+        kept = [each.run is not None and each.run["steps"] != transcript_file._OMITTED for each in ended]
         assert kept == sorted(kept, reverse=True)
         assert (kept[0], kept[-1]) == (True, False)
         result = await Agent(ScriptedModel(["done"]), runtime, **options).resume(file)

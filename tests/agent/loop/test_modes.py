@@ -102,7 +102,7 @@ async def test_declarative_mode_takes_two_model_calls(mode: str, form: str) -> N
 async def test_declarative_mode_does_not_force() -> None:
     result, _ = await done(*ONE_BY_ONE, mode="declarative")
     assert (result.outcome, result.turns, result.tool_calls) == ("answered", 4, 3)
-    assert result.artifacts == ()
+    assert result.runs == ()
 
 
 async def test_code_mode_offers_programs_beside_the_tools() -> None:
@@ -137,7 +137,7 @@ async def test_the_model_chooses_and_nothing_is_taken_away() -> None:
 # plans: dual return, faults, and what follows
 
 
-async def test_the_model_reads_a_summary_and_people_get_the_artifact() -> None:
+async def test_the_model_reads_a_summary_and_people_get_the_run() -> None:
     result, model = await done(
         Calls(("execute_tool_plan", {**PLAN, "output_steps": ["steps[2]"]})), ANSWER, mode="declarative"
     )
@@ -145,12 +145,12 @@ async def test_the_model_reads_a_summary_and_people_get_the_artifact() -> None:
     assert "72.5, 72.5" not in text
     assert "exceeded" in text
     assert len(text) < 600
-    (artifact,) = result.artifacts
-    assert of(result, CallEnded)[0].artifact == artifact
-    assert [step["tool"] for step in artifact["steps"]] == list(TOOLS)
-    assert artifact["steps"][1]["arguments"] == {"name": "compute_cpu_usage"}  # resolved
-    assert all(step["duration_seconds"] >= 0 for step in artifact["steps"])
-    assert len(artifact["steps"][1]["result"]["series"]) == 200  # raw
+    (run,) = result.runs
+    assert of(result, CallEnded)[0].run == run
+    assert [step["tool"] for step in run["steps"]] == list(TOOLS)
+    assert run["steps"][1]["arguments"] == {"name": "compute_cpu_usage"}  # resolved
+    assert all(step["duration_seconds"] >= 0 for step in run["steps"])
+    assert len(run["steps"][1]["result"]["series"]) == 200  # raw
 
 
 async def test_a_bad_plan_comes_back_with_all_its_faults_and_is_corrected() -> None:

@@ -120,7 +120,7 @@ async def test_a_task_is_planned_run_and_answered_and_each_has_its_line(tmp_path
     assert (run.plan_id, run.success, run.failed_steps, len(run.results)) == (plan.plan_id, True, (), 1)
     lines = [json.loads(line)["kind"] for line in file.read_text().splitlines()]
     assert lines == ["task_began", "planned", "planned_run", "model_asked", "model_replied", "finished"]
-    assert [each["kind"] for each in result.artifacts] == ["planned", "planned"]
+    assert [each["kind"] for each in result.runs] == ["planned", "planned"]
     assert any(isinstance(each, CallProgress) for each in heard)
     assert "".join(each.text for each in heard if isinstance(each, TextArrived)) == ANSWER
     assert faults(result) == []

@@ -133,11 +133,11 @@ async def test_no_key_of_an_endpoint_is_in_it(tmp_path: Path) -> None:
     assert KEY not in file.read_text()
 
 
-def ended(artifact: Any) -> CallEnded:
-    return CallEnded(turn=1, id="1", name="n", ok=True, text="t", seconds=0, artifact=artifact)
+def ended(run: Any) -> CallEnded:
+    return CallEnded(turn=1, id="1", name="n", ok=True, text="t", seconds=0, run=run)
 
 
-def test_of_a_large_artifact_the_large_parts_are_left_out(tmp_path: Path) -> None:
+def test_of_a_large_run_the_large_parts_are_left_out(tmp_path: Path) -> None:
     deep: Any = []
     for _ in range(5_000):
         deep = [deep]
@@ -152,11 +152,11 @@ def test_of_a_large_artifact_the_large_parts_are_left_out(tmp_path: Path) -> Non
         ended({str(n): "x" * 900_000 for n in range(40)}),
         ended({"kind": "code", "value": object()}),
     )
-    assert lines[0]["artifact"] == {"kind": "code", "value": OMITTED, "calls": [1]}
-    assert lines[1]["artifact"]["value"] == OMITTED
-    assert lines[2]["artifact"] == lines[3]["artifact"] == {"kind": "code", "value": OMITTED, "logs": "here"}
-    assert set(map(str, lines[4]["artifact"].values())) == {str(OMITTED)}
-    assert "object at" in lines[5]["artifact"]["value"]
+    assert lines[0]["run"] == {"kind": "code", "value": OMITTED, "calls": [1]}
+    assert lines[1]["run"]["value"] == OMITTED
+    assert lines[2]["run"] == lines[3]["run"] == {"kind": "code", "value": OMITTED, "logs": "here"}
+    assert set(map(str, lines[4]["run"].values())) == {str(OMITTED)}
+    assert "object at" in lines[5]["run"]["value"]
     assert all(line["text"] == "t" for line in lines)
     assert len(read_transcript(tmp_path / "t.jsonl")) == 6
 

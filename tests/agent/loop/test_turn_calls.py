@@ -166,7 +166,7 @@ async def test_calls_plans_and_programs_of_one_turn_run_together() -> None:
         )
     assert meeting.most == 3
     assert result.tool_calls == 3
-    assert [each["kind"] for each in sorted(result.artifacts, key=lambda each: str(each["id"]))] == ["plan", "code"]
+    assert [each["kind"] for each in sorted(result.runs, key=lambda each: str(each["id"]))] == ["plan", "code"]
     assert set(shown(model)[0]) == {"meet", "execute_tool_plan", "execute_code"}
 
 

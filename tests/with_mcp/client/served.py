@@ -40,10 +40,12 @@ class Served:
         self.servers = servers
         self.registry = registry
         self.gate = Gate(registry)
+        self.shelf = servers.artifacts.shelf()
+        """Of the caller."""
 
     async def call(self, tool: str, arguments: Mapping[str, Any] | None = None, **options: Any) -> Any:
         """Call through the gate, as a model would."""
-        run = self.gate.open(caller="direct", limits=Limits())
+        run = self.gate.open(caller="direct", limits=Limits(), shelf=self.shelf)
         return json.loads(await run.call(tool, arguments or {}, **options))
 
     def status(self, name: str) -> ServerStatus:

@@ -65,15 +65,16 @@ async def test_structured_content_is_held_against_its_schema() -> None:
 
 
 async def test_images_and_resources_become_artifacts_with_a_handle() -> None:
-    pixel = b"\x89PNG not really"
+    pixel = b"\x89PNG\r\n\x1a\n not really"
     async with serving({"ev": everything()}) as served:
         words, image, audio, note, blob, link = await served.call("ev_mixed")
         artifacts = served.servers.artifacts
     assert words == "look:"
-    assert image == {"artifact": image["artifact"], "mime_type": "image/png", "bytes": len(pixel)}
+    shown = {"name": "artifact.png", "media_type": "image/png", "bytes": len(pixel)}
+    assert image == {"artifact": image["artifact"], **shown}
     kept = artifacts.get(image["artifact"])
     assert kept is not None
-    assert (kept.data, kept.server, kept.tool) == (pixel, "ev", "mixed")
+    assert (kept.data, kept.source) == (pixel, "ev.mixed")
     assert artifacts.get(audio) is not None
     assert note["text"] == "hello"
     assert note["uri"] == "note://1"

@@ -39,7 +39,7 @@ try:
 except ToolError as error:
     caught = str(error)
 picture = await ev.image()
-[second["result"], caught, picture["mime_type"], str(dict(os.environ)), str(globals())]
+[second["result"], caught, picture["media_type"], str(dict(os.environ)), str(globals())]
 """
     async with opened(own, sources=[servers()], pool_size=1) as runtime:
         run = await runtime.execute_code(code, path="sandbox")

@@ -118,18 +118,20 @@ async def test_there_may_be_four(served: Served) -> None:
 @pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
 async def test_handles_of_others_are_not_told(anyio_backend: str) -> None:
     async with Runtime(pool_size=0) as runtime:
-        for owner, most in ((McpClient(), 1), (None, 8)):  # its own; and everybody's, who knows a handle
+        shelf = runtime.artifacts.shelf()
+        for alone, most in ((False, 1), (True, 8)):  # its own; and everybody's, who knows a handle
+            client = McpClient(shelf, alone=alone)
             kept = Sandboxes(runtime, 1, 60)
-            handle, *_ = [await kept.open(owner) for _ in range(most)]
+            handle, *_ = [await kept.open(client) for _ in range(most)]
             with pytest.raises(ToolError, match=f"{most} sessions are open") as refused:
-                await kept.open(owner)
-            assert (handle in str(refused.value)) == (owner is not None)
+                await kept.open(client)
+            assert (handle in str(refused.value)) == (not alone)
             with pytest.raises(ToolError, match="there is no session"):
-                async with kept.use(handle, McpClient()):
+                async with kept.use(handle, McpClient(shelf)):
                     pass
             await kept.close()
             with pytest.raises(ToolError, match="there is no session"):
-                async with kept.use(handle, owner):
+                async with kept.use(handle, client.owner):
                     pass
 
 
@@ -137,7 +139,7 @@ async def test_handles_of_others_are_not_told(anyio_backend: str) -> None:
 async def test_all_client_sessions_together_leave_half_of_the_guests(anyio_backend: str) -> None:
     async with Runtime(pool_size=0, max_guests=4, queue_seconds=0.1) as runtime:
         kept = Sandboxes(runtime, 2, 60)
-        one, other, third = McpClient(), McpClient(), McpClient()
+        one, other, third = (McpClient(runtime.artifacts.shelf()) for _ in range(3))
         first = await kept.open(one)
         await kept.open(other)
         text = "2 sessions of all clients are open, which is all that this server keeps: {}run the program without"

@@ -33,7 +33,7 @@ from mcp_types import (
 )
 
 server = MCPServer("everything", version="1.2.3")
-PIXEL = base64.b64encode(b"\x89PNG not really").decode()
+PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n not really").decode()
 here = Path(os.environ.get("EVERYTHING_NOTES", "/nonexistent"))
 
 

@@ -29,6 +29,8 @@ class Offering:
     def __init__(self, options: AgentOptions) -> None:
         self._options = options
         self._conversation: Conversation | None = None
+        self.artifacts = options.runtime.artifacts.shelf()
+        """Files and pictures that the task's programs and tools produced."""
         self.meta: tuple[str, ...] = ()
         """The meta-tools that are offered now."""
 
@@ -49,7 +51,9 @@ class Offering:
             await self.close()
         options = self._options
         offer = self._offer(mode)
-        made = options.runtime.conversation(state=state, loader=options.loader, limits=options.limits, **offer)
+        made = options.runtime.conversation(
+            state=state, loader=options.loader, limits=options.limits, artifacts=self.artifacts, **offer
+        )
         self.meta = tuple(offer["meta"])
         self._conversation = made  # to be closed, also where it is cancelled while it loads tools again
         await made.__aenter__()

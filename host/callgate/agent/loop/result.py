@@ -3,13 +3,14 @@ programs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from callgate.agent.events import AgentEvent, Faulted, Outcome, PlannedRun, Routed
 from callgate.agent.models.model import NO_USAGE, Message, Usage
+from callgate.artifacts import Artifact
 
 from .task_state import TaskState
 from .transcript import Transcript
@@ -34,8 +35,10 @@ class AgentResult:
         routes: the forms that replaced others, in order.
         found: names of the tools that the model has found.
         transcript: its file; None where there is none.
-        artifacts: of plans and programs what people may want to see and the model did not: ``{"kind": "plan", ...}``,
+        runs: of plans and programs what people may want to see and the model did not: ``{"kind": "plan", ...}``,
             ``{"kind": "code", ...}``, ``{"kind": "planned", ...}``, in order.
+        artifacts: files and pictures that the task's programs and tools produced, oldest first: those that its
+            conversation still had at the end.
         messages: the conversation.
         events: everything that a transcript holds, for `Agent.resume` without one.
     """
@@ -52,7 +55,8 @@ class AgentResult:
     routes: tuple[Routed, ...] = ()
     found: tuple[str, ...] = ()
     transcript: Path | None = None
-    artifacts: tuple[Mapping[str, Any], ...] = ()
+    runs: tuple[Mapping[str, Any], ...] = ()
+    artifacts: tuple[Artifact, ...] = ()
     messages: tuple[Message, ...] = ()
     events: tuple[AgentEvent, ...] = field(default=(), repr=False)
 
@@ -73,7 +77,7 @@ class AgentResult:
         return ()
 
 
-def result_of(state: TaskState, transcript: Transcript | None) -> AgentResult:
+def result_of(state: TaskState, transcript: Transcript | None, artifacts: Iterable[Artifact] = ()) -> AgentResult:
     """The result of a finished task."""
     end = state.finished
     assert end is not None
@@ -90,7 +94,8 @@ def result_of(state: TaskState, transcript: Transcript | None) -> AgentResult:
         routes=tuple(state.routes),
         found=state.found,
         transcript=None if transcript is None else transcript.path,
-        artifacts=tuple(state.artifacts),
+        runs=tuple(state.runs),
+        artifacts=tuple(artifacts),
         messages=tuple(state.messages),
         events=tuple(state.events),
     )

@@ -97,7 +97,7 @@ class TaskRun:
                 tool_calls=state.tool_calls,
             )
         )
-        return result_of(state, log.transcript)
+        return result_of(state, log.transcript, self._offering.artifacts)
 
     async def _until_over(self) -> End:
         end = await self._beginning()

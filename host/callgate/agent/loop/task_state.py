@@ -88,7 +88,7 @@ class TaskState:
     routes: list[Routed] = field(default_factory=list)
     found: tuple[str, ...] = ()
     conversation: Mapping[str, Any] | None = None
-    artifacts: list[Mapping[str, Any]] = field(default_factory=list)
+    runs: list[Mapping[str, Any]] = field(default_factory=list)
     open_calls: tuple[ToolCall, ...] = ()
     begun: set[str] = field(default_factory=set)
     ended: dict[str, CallEnded] = field(default_factory=dict)
@@ -153,7 +153,7 @@ class TaskState:
                 self.conversation = event.state
             case Planned() | PlannedRun():
                 self.planned = True
-                self.artifacts.append(_artifact(event))
+                self.runs.append(_run(event))
                 if isinstance(event, PlannedRun):
                     self.tool_calls += len(event.results)
                 else:
@@ -215,8 +215,8 @@ class TaskState:
             self.failures.setdefault(form, {}).setdefault(cast(FailureKind, event.failure), set()).add(event.turn)
         elif event.ok:
             self.failures.pop(form, None)
-        if event.artifact is not None:
-            self.artifacts.append(event.artifact)
+        if event.run is not None:
+            self.runs.append(event.run)
         if event.id not in self.begun:
             self.repetition.not_made(call)
         elif (verdict := self.repetition.ended(call, event.ok, event.text, event.seconds)) is not GO_ON:
@@ -240,7 +240,7 @@ class TaskState:
         self.turn_verdict = self.repetition.end_turn()
 
 
-def _artifact(event: Planned | PlannedRun) -> dict[str, Any]:
+def _run(event: Planned | PlannedRun) -> dict[str, Any]:
     # results are not copied: they may be large, and deep
     if isinstance(event, PlannedRun):
         return {**to_json(replace(event, results=())), "kind": "planned", "results": event.results}

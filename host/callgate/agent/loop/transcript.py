@@ -248,9 +248,9 @@ def _encoded(event: AgentEvent, most: int) -> bytes:
 def _lighter(event: AgentEvent, room: int) -> dict[str, Any]:
     """The event's object without its large dispensable parts. All parts that are for people have the same room."""
     match event:
-        case CallEnded(artifact=artifact) if artifact is not None:
-            kept = _small(artifact, room // max(len(artifact), 1))
-            return {**to_json(replace(event, artifact=None)), "artifact": kept}
+        case CallEnded(run=run) if run is not None:
+            kept = _small(run, room // max(len(run), 1))
+            return {**to_json(replace(event, run=None)), "run": kept}
         case Planned():
             return to_json(replace(event, plan=_OMITTED))
         case PlannedRun(results=results):

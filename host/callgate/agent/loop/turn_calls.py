@@ -147,7 +147,7 @@ class TurnCalls:
                 seconds=anyio.current_time() - started,
                 mistake=answer.mistake,
                 tool_calls=_tool_calls(answer),
-                artifact=_artifact_of(call.id, answer),
+                run=_run_of(call.id, answer),
                 failure=failure,
                 pictures=log.keep(answer.pictures),
             )
@@ -218,7 +218,7 @@ class TurnCalls:
         self._log.fault(self._state.turns, fault, detail, action)
 
 
-def _artifact_of(id: str, answer: Answer) -> dict[str, Any] | None:
+def _run_of(id: str, answer: Answer) -> dict[str, Any] | None:
     """The record of a plan or a program for people, which the model does not receive; None for any other call."""
     match answer.result:
         case PlanResult() as run:

@@ -5,10 +5,11 @@
    structured content, its text is the value if it is JSON: servers from before structured output send that.
 3. Otherwise one text is the value: a JSON object or array is parsed, any other text stays as it is. ``"007"`` and
    ``"12345678901234567890"`` are texts. No content is None, several blocks are a list.
-4. Images, audio, and embedded resources become artifacts; their handles take their places. Handles and links that come
+4. Images, audio, and embedded resources become artifacts of the caller; their handles take their places, and the result
+   is neither cached nor shared. Handles and links that come
    beside structured content are listed under its key ``artifacts``, for which `imports` makes room in closed objects.
    If the value has no room for this key, `unplaced` receives them: nothing is dropped silently.
-5. A link to a resource stays a link: ``{"uri", "name", "mime_type"}``; `McpServers.read_resource` follows it.
+5. A link to a resource stays a link: ``{"uri", "name", "media_type"}``; `McpServers.read_resource` follows it.
 6. `on_answer` receives the answer itself, for tools that are passed through.
 
 Knows answers; makes no call.
@@ -35,29 +36,29 @@ from mcp_types import (
     TextResourceContents,
 )
 
+from callgate.artifacts import Artifact, Shelf, keeper_of_call
 from callgate.errors import ToolError
 from callgate.mcp.verbatim import Sent, on_answer
+from callgate.runtime.gate.cache import depends_on_the_caller
 from callgate.tools.annotations import UntypedResult
 from callgate.tools.decoding import strict_json
 from callgate.tools.encoding import NotJson, compact_json
 from callgate.tools.json_schema import SchemaResult
 
-from .artifacts import Artifacts
 from .status import one_line
 
 __all__ = ["Answer", "kept_resource"]
 
 MAX_INLINE_CHARACTERS = 16 * 1024
 """Of a resource's text; of a longer one a program gets the handle alone."""
-_OCTETS = "application/octet-stream"
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     """Reads the answers of one tool."""
 
-    artifacts: Artifacts
-    """Keeps images, audio and files."""
+    artifacts: Shelf
+    """Keeps images, audio and files outside of calls."""
     server: str
     tool: str
     """The server's own name of the tool."""
@@ -95,14 +96,12 @@ class Answer:
             case TextContent():
                 return _parsed(block.text)
             case ImageContent() | AudioContent():
-                kept = self.artifacts.add(
-                    _bytes(block.data), block.mime_type or _OCTETS, server=self.server, tool=self.tool
-                )
-                return kept.to_json()
+                source = f"{self.server}.{self.tool}"
+                return _kept(Artifact.sent(_bytes(block.data), block.mime_type or "", source), self.artifacts)
             case EmbeddedResource():
-                return kept_resource(block.resource, self.artifacts, self.server, self.tool)
+                return kept_resource(block.resource, self.artifacts, f"{self.server}.{self.tool}")
             case ResourceLink():
-                link = {"uri": block.uri, "name": block.name, "mime_type": block.mime_type}
+                link = {"uri": block.uri, "name": block.name, "media_type": block.mime_type}
                 return {key: value for key, value in link.items() if value is not None}
 
     def _beside(self, value: Any, content: Sequence[ContentBlock], blocks: list[Any]) -> Any:
@@ -127,17 +126,32 @@ class Answer:
 
 
 def kept_resource(
-    resource: TextResourceContents | BlobResourceContents, artifacts: Artifacts, server: str, tool: str = ""
+    resource: TextResourceContents | BlobResourceContents, artifacts: Shelf, source: str
 ) -> dict[str, Any]:
-    """Keep a resource; returns its handle, with the text itself if it is short."""
+    """Keep a resource; returns its handle, with the text itself if it is short.
+
+    Args:
+        resource: as the server sent it.
+        artifacts: keeps it outside of calls.
+        source: the server, or its tool.
+    """
     if isinstance(resource, BlobResourceContents):
-        data, mime_type = _bytes(resource.blob), resource.mime_type or _OCTETS
+        data = _bytes(resource.blob)
     else:
-        data, mime_type = resource.text.encode(errors="replace"), resource.mime_type or "text/plain"
-    seen = artifacts.add(data, mime_type, server=server, tool=tool, uri=resource.uri).to_json()
+        data = resource.text.encode(errors="replace")
+    seen = _kept(Artifact.sent(data, resource.mime_type or "", source, resource.uri), artifacts)
     if isinstance(resource, TextResourceContents) and len(resource.text) <= MAX_INLINE_CHARACTERS:
         seen["text"] = resource.text
     return seen
+
+
+def _kept(artifact: Artifact, artifacts: Shelf) -> dict[str, Any]:
+    """Keep it for the caller of the call under way, if there is one; returns its handle."""
+    keeper = keeper_of_call.get()
+    if keeper is None:
+        return artifacts.add(artifact).to_json()
+    depends_on_the_caller()
+    return keeper.keep(artifact).to_json()
 
 
 def _parsed(text: str) -> Any:

@@ -24,13 +24,13 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 
+from callgate.artifacts import Shelf
 from callgate.errors import ToolError
 from callgate.mcp.config import ServerConfig
 from callgate.tools import Registry
 from callgate.tools.annotations import UntypedResult
 from callgate.tools.json_schema import SchemaResult
 
-from .artifacts import Artifacts
 from .connection import Connection, Listing, connected
 from .imports import Adjust, imported
 from .results import Answer, kept_resource
@@ -61,7 +61,7 @@ class Server:
     Args:
         config: of the server.
         registry: receives the tools.
-        artifacts: receives images, audio and files.
+        artifacts: receives images, audio and files that come outside of calls.
         start_seconds: from a start to the tools.
         adjust: the operator's word about each tool.
         on_status: called after each change of state.
@@ -71,7 +71,7 @@ class Server:
         self,
         config: ServerConfig,
         registry: Registry,
-        artifacts: Artifacts,
+        artifacts: Shelf,
         *,
         start_seconds: float,
         adjust: Adjust | None,
@@ -354,7 +354,8 @@ class Server:
 
     def _note_unplaced(self, tool: str, what: str) -> None:
         name = one_line(self._hide(tool), 60)
-        warning = f"the tool {name!r} sent artifacts for which its value has no room; see McpServers.artifacts: {what}"
+        why = "its value has no room; Runtime.artifacts.get() has them"
+        warning = f"the tool {name!r} sent artifacts for which {why}: {what}"
         logger.info("MCP server %r: %s", self.config.name, self._hide(warning))
         if tool in self._unplaced or len(self._unplaced) < MAX_UNPLACED:
             self._unplaced[tool] = self._hide(warning)

@@ -10,12 +10,12 @@ from typing import Any, TypedDict, Unpack
 
 import anyio
 
+from callgate.artifacts import MAX_BYTES, Artifacts
 from callgate.errors import ConfigurationError
 from callgate.mcp.config import ServerConfig, read_config
 from callgate.tools import Registry
 from callgate.tools.faults import did_you_mean
 
-from .artifacts import MAX_BYTES, Artifacts
 from .imports import Adjust
 from .server import Server
 from .status import ServerStatus
@@ -45,7 +45,7 @@ class McpServers:
         start_seconds: from the start of one server to its tools; a server that takes longer is ended and started again.
         adjust: called with each tool, in a worker thread; returns the tool, changed with `dataclasses.replace` if need
             be, or None to leave it out.
-        max_artifact_bytes: bytes of images and files that are kept, the newest first.
+        max_artifact_bytes: bytes of `artifacts` that are kept, the newest first.
         on_status: called with a server's status after each change of its state, in the event loop; must not raise.
 
     Raises:
@@ -65,11 +65,13 @@ class McpServers:
         if ready_seconds < 0 or start_seconds <= 0 or max_artifact_bytes < 0:
             raise ConfigurationError("start_seconds must be above 0, ready_seconds and max_artifact_bytes 0 or more")
         self.artifacts = Artifacts(max_artifact_bytes)
-        """Images, audio and files that the tools returned."""
+        """Images, audio and files that `read_resource` read outside of any call. What a tool returns belongs to
+        its caller: see `Runtime.artifacts`."""
+        self._shelf = self.artifacts.shelf()
         self._ready_seconds = ready_seconds
         self._serving = False
         self._server = partial(
-            Server, artifacts=self.artifacts, start_seconds=start_seconds, adjust=adjust, on_status=on_status
+            Server, artifacts=self._shelf, start_seconds=start_seconds, adjust=adjust, on_status=on_status
         )
         self._servers: dict[str, Server] = {}
         for config in servers:
@@ -144,7 +146,7 @@ class McpServers:
         return server.status()
 
     async def read_resource(self, server: str, uri: str) -> list[dict[str, Any]]:
-        """Read a resource of a server into `artifacts`; returns the handles.
+        """Read a resource of a server into `artifacts`, or within a tool's call for the caller; returns the handles.
 
         Raises:
             ToolError: the server cannot read it, or does not run.

@@ -1,12 +1,12 @@
 """What the operator set for clients, and what lives as long as one client session: its log level, the tools that its
-model found, and the sandboxes that it keeps between programs, each under a handle. Knows how the SDK tells sessions
-apart.
+model found, its artifacts, and the sandboxes that it keeps between programs, each under a handle. Knows how the SDK
+tells sessions apart.
 
 Which session a request belongs to depends on the protocol and on the transport:
 
 - up to 2025-11-25 a connection begins with a handshake, on stdio and over HTTP; the connection is the session;
 - from 2026-07-28 on every request stands alone. On stdio the pipe is the session. Over HTTP there is no session: a
-  sandbox is found by its handle alone, which cannot be guessed, and ends when it is idle.
+  sandbox, or an artifact, is found by its handle alone, which cannot be guessed; a sandbox ends when it is idle.
 
 A kept sandbox ends with its client session, when it is idle for long, or when its program was killed.
 """
@@ -28,6 +28,7 @@ from mcp_types import ElicitationCapability, LoggingLevel
 from mcp_types import Tool as McpTool
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from callgate.artifacts import Artifacts, Shelf
 from callgate.errors import ConfigurationError, ToolError
 from callgate.runtime import Conversation, Runtime, Session
 
@@ -68,7 +69,9 @@ class Serving:
 class Client:
     """One client session, or one request without a session."""
 
-    def __init__(self, *, alone: bool = False) -> None:
+    def __init__(self, artifacts: Shelf, *, alone: bool = False) -> None:
+        self.artifacts = artifacts
+        """Files and pictures that its programs and tools produced."""
         self.owner = None if alone else self
         """Who owns the sandboxes that this client keeps; None for everybody who knows a handle."""
         self.conversation: Conversation | None = None
@@ -88,22 +91,26 @@ class Clients:
 
     Args:
         sandboxes: those of all sessions.
+        store: keeps the artifacts of all sessions.
     """
 
-    def __init__(self, sandboxes: Sandboxes) -> None:
+    def __init__(self, sandboxes: Sandboxes, store: Artifacts) -> None:
         self.sandboxes = sandboxes
+        self._store = store
         self._connections: dict[Connection, Client] = {}
-        self._pipe = Client()
+        self._pipe = Client(store.shelf())
+        self._alone = store.shelf()
+        """Of all requests without a client session: a handle cannot be guessed, and nothing lists them."""
 
     def of(self, context: Context) -> Client:
         """The client session that a request belongs to."""
         if is_modern(context):
             # over HTTP nothing says that two requests come from one user, so no request sees what another one found
-            return self._pipe if context.request is None else Client(alone=True)
+            return self._pipe if context.request is None else Client(self._alone, alone=True)
         connection = connection_of(context)
         client = self._connections.get(connection)
         if client is None:
-            client = self._connections[connection] = Client()
+            client = self._connections[connection] = Client(self._store.shelf())
             connection.exit_stack.push_async_callback(self._leave, connection)
         return client
 
@@ -112,7 +119,9 @@ class Clients:
         return iter(tuple(self._connections))
 
     async def _leave(self, connection: Connection) -> None:
-        await self.sandboxes.close(self._connections.pop(connection))
+        client = self._connections.pop(connection)
+        await self.sandboxes.close(client)
+        client.artifacts.clear()
 
 
 @dataclass(slots=True, eq=False)
@@ -142,14 +151,15 @@ class Sandboxes:
         self._idle_seconds = idle_seconds
         self._kept: dict[str, _Sandbox] = {}
 
-    async def open(self, owner: Client | None) -> str:
-        """Open a sandbox; returns its handle.
+    async def open(self, client: Client) -> str:
+        """Open a sandbox for a client; returns its handle.
 
         Raises:
             ToolError: too many are open.
             SandboxError: the runtime cannot give a guest.
         """
         await self.sweep()
+        owner = client.owner
         own = [handle for handle, kept in self._kept.items() if kept.owner is owner]
         most = self._most if owner is not None else self._most * _SHARES
         # handles without an owner belong to several users, who must not learn each other's
@@ -162,7 +172,7 @@ class Sandboxes:
                 f"{instead and f'{instead}, '}run the program without session, or try again later"
             )
         handle = f"s_{secrets.token_urlsafe(9)}"
-        kept = self._kept[handle] = _Sandbox(owner, self._runtime.session())
+        kept = self._kept[handle] = _Sandbox(owner, self._runtime._for(client.artifacts).session())
         try:
             kept.session = await kept.context.__aenter__()
         except BaseException:

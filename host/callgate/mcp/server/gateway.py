@@ -38,7 +38,6 @@ from mcp_types import (
     SetLevelRequestParams,
 )
 
-from callgate.artifacts import Shelf
 from callgate.errors import CallgateError
 from callgate.mcp.verbatim import Sent, on_answer
 from callgate.runtime import Runtime
@@ -118,7 +117,8 @@ class Gateway:
     async def _lifespan(self, _: Server[Lifespan]) -> AsyncIterator[Lifespan]:
         """Open from before the first request until after the last."""
         serving = self._serving
-        clients = Clients(Sandboxes(self._runtime, serving.sessions, serving.session_idle_seconds))
+        sandboxes = Sandboxes(self._runtime, serving.sessions, serving.session_idle_seconds)
+        clients = Clients(sandboxes, self._runtime.artifacts)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._look, clients)
             try:
@@ -185,17 +185,17 @@ class Gateway:
 
     # artifacts
 
-    def _shelf(self, context: Context) -> Shelf:
-        """Where the artifacts of a request's client are."""
-        return self._runtime._shelf
-
     async def _list_resources(self, context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
         with _exceptions_logged("this request"):
-            return listed(self._shelf(context), None if params is None else params.cursor)
+            client: Client = context.lifespan_context.clients.of(context)
+            if client.owner is None:  # the shelf is that of all who have no session
+                return ListResourcesResult(resources=[])
+            return listed(client.artifacts, None if params is None else params.cursor)
 
     async def _read_resource(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
         with _exceptions_logged("this request"):
-            return read(self._shelf(context), params.uri, http=context.request is not None)
+            client: Client = context.lifespan_context.clients.of(context)
+            return read(client.artifacts, params.uri, http=context.request is not None)
 
     # calls
 
@@ -253,7 +253,7 @@ class Gateway:
             if not isinstance(handle, str):
                 return failed(f'session is text: "{NEW}", or the name of a session that was begun')
             if handle == NEW:
-                handle = await sandboxes.open(client.owner)
+                handle = await sandboxes.open(client)
             async with sandboxes.use(handle, client.owner) as session:
                 answer = await conversation.answer("execute_code", arguments, on_event=notes.put, session=session)
             if handle not in sandboxes:

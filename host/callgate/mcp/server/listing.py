@@ -103,7 +103,7 @@ class Listing:
             client.direct = self._direct
             state = None if before is None else before.state()
             before = client.conversation = self._runtime.conversation(
-                direct=self._direct, grows=self._serving.reveal, state=state
+                direct=self._direct, grows=self._serving.reveal, state=state, artifacts=client.artifacts
             )
         return before
 

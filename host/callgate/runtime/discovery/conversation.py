@@ -5,8 +5,8 @@
 2. *Interrupt*: a search first asks `loader` for tools from elsewhere, which only this conversation has. If the list of
    tools has changed, the answer says so (`Answer.tools_changed`). The loop then makes new `tool_definitions`, or ends
    its agent, keeps `state()`, and resumes with another agent.
-3. Conversations share nothing. Only the lessons of searches (words of queries, names of tools) belong to the runtime,
-   which serves one tenant. A state from outside teaches only what is found again.
+3. Conversations share nothing, artifacts included. Only the lessons of searches (words of queries, names of tools)
+   belong to the runtime, which serves one tenant. A state from outside teaches only what is found again.
 4. Visible is not allowed: `tools` says which tools the conversation has, and the gate says who may call them.
 """
 
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import anyio
 
+from callgate.artifacts import Shelf
 from callgate.errors import ConfigurationError, ToolError
 from callgate.limits import Limits
 from callgate.runtime.answers import Answer, Answers, CallOptions, ModelCall
@@ -49,7 +50,8 @@ _FIND: dict[str, str] = {"search_tools": "finds", "describe_tools": "describes"}
 class Conversation:
     """One conversation of one model; made by `Runtime.conversation`.
 
-    An async context manager, which has to be entered if it has a `loader` or a `session`. Leaving it ends its session.
+    An async context manager, which has to be entered if it has a `loader` or a `session`. Leaving it ends its session,
+    and forgets its artifacts.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class Conversation:
         session: bool,
         grows: bool,
         limits: Limits | None,
+        artifacts: Shelf | None = None,
     ) -> None:
         checked_options(options)
         if limits is not None and not isinstance(limits, Limits):
@@ -74,11 +77,15 @@ class Conversation:
         self._options = options
         self._state = ConversationState.from_json(state)
         self._loaded = None if loader is None else LoadedTools(runtime.registry, loader, loader_seconds)
-        self._over = runtime if self._loaded is None else runtime._over(self._loaded.registry)
-        """A runtime with the tools of this conversation."""
+        self._own_artifacts = artifacts is None
+        self.artifacts = runtime.artifacts.shelf() if artifacts is None else artifacts
+        """Files and pictures that its programs and tools produced. No other conversation can use their handles."""
+        own = runtime if self._loaded is None else runtime._over(self._loaded.registry)
+        self._over = own._for(self.artifacts)
+        """A runtime with the tools and the artifacts of this conversation."""
         self._limits = runtime.limits if limits is None else limits
-        changed = self._over is not runtime or self._limits != runtime.limits
-        self._answers = Answers(self._over, self._limits) if changed else runtime._answers
+        changed = own is not runtime or self._limits != runtime.limits
+        self._answers = Answers(self._over, self._limits) if changed else runtime._answers.over(self._over)
         self._definitions = self._answers.definitions
         self._has_session = session
         self._session: Session | None = None
@@ -104,6 +111,8 @@ class Conversation:
         await self._end_session()
         if self._loaded is not None:
             await self._over._close()
+        if self._own_artifacts:
+            self.artifacts.clear()
 
     # what the model sees
 

@@ -134,6 +134,7 @@ def _result(drive: GraphDrive, inputs: dict[str, Any], wall: float, why: str) ->
         notes=[] if drive.cut_off is None else [left_under_way(*drive.cut_off)],
         findings=run.findings,
         calls=calls,
+        artifacts=run.products.artifacts,
         speculative=speculative,
         path="plan",
         plan_of_calls=plan,

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from functools import cached_property
-from typing import TYPE_CHECKING
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from callgate.errors import ToolError, ToolTimedOut
 from callgate.limits import Limits
+from callgate.runtime.products import Products
 from callgate.tools import Caller, Retry, Tool
 from callgate.tools.statistics import Statistics, adaptive_timeout_seconds, confidence_in
 from callgate.tools.tool import Places
@@ -28,6 +29,7 @@ from callgate.tools.turns import LARGE_BYTES
 from .arguments import in_turns, validated, weight
 from .events import Event, Progressing, listening
 from .failures import ToolCrashed, crashed, make_presentable, propagates
+from .handles import written_with_handles
 from .records import CallRecord, CallUnderWay
 from .threads import MAX_THREADS, Threads
 
@@ -53,12 +55,21 @@ class Attempts:
         limits: of which `max_concurrent_calls` holds here.
         caller: of the run.
         on_event: receives the progress of calls.
+        products: keep the artifacts that tools return.
     """
 
-    def __init__(self, gate: Gate, limits: Limits, caller: Caller, on_event: Callable[[Event], None] | None) -> None:
+    def __init__(
+        self,
+        gate: Gate,
+        limits: Limits,
+        caller: Caller,
+        on_event: Callable[[Event], None] | None,
+        products: Products,
+    ) -> None:
         self._gate = gate
         self._caller: Caller = caller
         self._on_event = on_event
+        self._products = products
         self._most = limits.max_concurrent_calls
         self._statistics: Statistics = gate.registry.statistics
 
@@ -122,11 +133,11 @@ class Attempts:
         started = clock()
         try:
             if timeout is None:
-                text = await _call_once(call, threads)
+                text = await _call_once(call, threads, self._products)
             else:
                 with anyio.move_on_after(timeout) if call.deadline is None else call.deadline.after(timeout) as scope:
                     try:
-                        text = await _call_once(call, threads)
+                        text = await _call_once(call, threads, self._products)
                     except ToolError:
                         if not scope.cancel_called:
                             raise
@@ -163,8 +174,8 @@ class Attempts:
         record.queued_seconds += self._gate.clock() - waited
 
 
-async def _call_once(call: CallUnderWay, threads: Threads | None) -> str:
-    """Call the tool's function and encode its result.
+async def _call_once(call: CallUnderWay, threads: Threads | None, products: Products) -> str:
+    """Call the tool's function and encode its result; artifacts in it are kept among `products`.
 
     Raises:
         ToolError: the tool failed, broke its contract, or left too many threads behind.
@@ -173,10 +184,15 @@ async def _call_once(call: CallUnderWay, threads: Threads | None) -> str:
     tool = call.tool
     try:
         result = await (tool.invoke(call.validated) if threads is None else threads.run(tool, call.validated))
-        if weight(result, LARGE_BYTES) > LARGE_BYTES:
-            text, call.value = await in_turns(tool.encoding(result))
+        try:
+            if weight(result, LARGE_BYTES) > LARGE_BYTES:
+                return await _written(call, result)
+            return tool.encode(result)
+        except ToolError:
+            text = await written_with_handles(tool, products, partial(_written, call, result))
+            if text is None:
+                raise
             return text
-        return tool.encode(result)
     except ToolError as error:
         make_presentable(tool, error)
         raise
@@ -184,6 +200,12 @@ async def _call_once(call: CallUnderWay, threads: Threads | None) -> str:
         if await propagates(error):
             raise
         raise crashed(tool, error) from None
+
+
+async def _written(call: CallUnderWay, result: Any) -> str:
+    """The text of a large result, written in turns."""
+    text, call.value = await in_turns(call.tool.encoding(result))
+    return text
 
 
 def retry_for(tool: Tool, asked: Retry | None, caller: Caller) -> Retry | None:

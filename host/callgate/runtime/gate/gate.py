@@ -6,9 +6,11 @@ import inspect
 import time
 from collections.abc import Callable, Collection
 
+from callgate.artifacts import Artifacts, Shelf
 from callgate.errors import ConfigurationError
 from callgate.limits import Limits
 from callgate.runtime.offer import Builtins, Offer
+from callgate.runtime.products import Products
 from callgate.tools import CALLERS, Caller, Registry
 
 from .approval import Approve
@@ -60,6 +62,7 @@ class Gate:
         limits: Limits,
         allowed: Collection[str] | None = None,
         on_event: Callable[[Event], None] | None = None,
+        shelf: Shelf | None = None,
     ) -> RunGate:
         """Open the gate of one run.
 
@@ -69,6 +72,8 @@ class Gate:
             allowed: the tools this run may call, named in any way that `Registry.resolve` knows. None: every tool that
                 allows this caller. Empty: none at all. A tool that does not allow this caller stays forbidden.
             on_event: called at the start and the end of every call; its exceptions are logged and do no harm.
+            shelf: of the caller: has the artifacts that calls may name, and keeps those that tools return. None: one
+                of the run's own.
 
         Raises:
             ConfigurationError: the caller is unknown, an argument has a wrong type, or `allowed` or a tool's `fallback`
@@ -87,4 +92,5 @@ class Gate:
         if offer is None or offer.vocabulary is not self.registry.vocabulary():
             offer = Offer.made(self.registry, caller, names, self._builtins)
             self._offers.keep((caller, names), offer)
-        return RunGate(self, limits, offer, on_event)
+        products = Products(Artifacts().shelf() if shelf is None else shelf, limits)
+        return RunGate(self, limits, offer, on_event, products)

@@ -30,9 +30,11 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.lowlevel
 
+from callgate.artifacts import keeper_of_call
 from callgate.errors import LimitReached, ToolError, ToolNotAllowed, ToolTimedOut
 from callgate.limits import Limits
 from callgate.runtime.offer import Offer
+from callgate.runtime.products import Products
 from callgate.tools import Caller, Retry, Tool
 from callgate.tools.turns import LARGE_BYTES
 
@@ -66,7 +68,14 @@ _CUT_OFF = "the call was cancelled while it was under way; it may have done its 
 class RunGate:
     """The gate of one run; made by `Gate.open`."""
 
-    def __init__(self, gate: Gate, limits: Limits, offer: Offer, on_event: Callable[[Event], None] | None) -> None:
+    def __init__(
+        self,
+        gate: Gate,
+        limits: Limits,
+        offer: Offer,
+        on_event: Callable[[Event], None] | None,
+        products: Products,
+    ) -> None:
         self.records: list[CallRecord] = []
         """Every call of the run so far, in the order of arrival."""
         self.offer = offer
@@ -74,9 +83,11 @@ class RunGate:
         self.caller: Caller = offer.caller
         self.limits = limits
         self.gate = gate
+        self.products = products
+        """Has the artifacts that calls may name, and keeps those that tools return."""
         self._known = offer.by_name
         self._on_event = on_event
-        self._attempts = Attempts(gate, limits, offer.caller, on_event)
+        self._attempts = Attempts(gate, limits, offer.caller, on_event, products)
         self._clock = gate.clock
         self._opened = gate.clock()
         self._most_calls = limits.max_tool_calls
@@ -176,6 +187,8 @@ class RunGate:
             if outcome is not None:
                 return outcome
         record = self._begin(call)
+        before = keeper_of_call.get()
+        keeper_of_call.set(self.products)
         try:
             if call.size <= LARGE_BYTES and not self._entrance.locked():
                 tool = self._allow(call, known)
@@ -220,6 +233,7 @@ class RunGate:
             self._cut_off(call)
             raise
         finally:
+            keeper_of_call.set(before)  # `reset` would fail if the call is cancelled in another context
             if self._on_event is not None:
                 tell(self._on_event, CallEnded(record))
 

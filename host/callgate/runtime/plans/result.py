@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from callgate.artifacts import Artifact
 from callgate.plan.explain import ExplainedStep, ExplainFormat, explain
 from callgate.plan.faults import PlanFault
 from callgate.plan.outcomes import StepStatus
@@ -91,6 +92,8 @@ class PlanResult:
     """Faults that were found before the run; with an error among them, nothing ran."""
     calls: list[CallRecord] = field(default_factory=list)
     """Every call, in the order in which they began."""
+    artifacts: list[Artifact] = field(default_factory=list)
+    """What its tools returned of bytes, pictures and files: see `Limits.max_artifacts`."""
     goal: str | None = None
     plan: dict[str, Any] | None = None
     """The plan that ran, as callgate read it; None if no plan ran."""
@@ -150,7 +153,8 @@ class PlanResult:
 
     def to_dict(self) -> dict[str, Any]:
         """The whole result as JSON values. Arguments of calls are not copied."""
-        return plain({**members(self), "steps": [step.to_dict() for step in self.steps]})
+        artifacts = [each.to_json() for each in self.artifacts]
+        return plain({**members(self), "artifacts": artifacts, "steps": [step.to_dict() for step in self.steps]})
 
     def for_model(self, max_characters: int = MODEL_CHARACTERS) -> str:
         """A short text for the model's context: how many steps succeeded, a line for each step, the outputs.

@@ -18,6 +18,7 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
+from callgate.artifacts import Shelf, keeper_of_call
 from callgate.errors import ConfigurationError, LimitReached
 from callgate.limits import Limits
 from callgate.plan.arriving import ArrivingPlan
@@ -93,6 +94,7 @@ class PlanRun:
         tools: names of the tools that the plan may call: see `Runtime.execute_tool_plan`.
         on_event: receives the starts and ends of steps and calls.
         approve_plan: asked before the plan runs.
+        shelf: of the caller: see `Gate.open`.
 
     Raises:
         ConfigurationError: an argument has a wrong type, or `tools` names one that does not exist.
@@ -105,10 +107,11 @@ class PlanRun:
         tools: Collection[str] | None = None,
         on_event: Callable[[Event], None] | None = None,
         approve_plan: ApprovePlan | None = None,
+        shelf: Shelf | None = None,
     ) -> None:
         if approve_plan is not None and not callable(approve_plan):
             raise ConfigurationError(f"approve_plan is a function of a PlanApprovalRequest, not {approve_plan!r}")
-        self.gate = gate.open(caller="plan", limits=limits, allowed=tools, on_event=on_event)
+        self.gate = gate.open(caller="plan", limits=limits, allowed=tools, on_event=on_event, shelf=shelf)
         self.limits = limits
         self.on_event = on_event
         self.approve_plan = approve_plan
@@ -130,8 +133,12 @@ class PlanRun:
         return estimate_plan(steps, offer.by_name, offer.registry.statistics, max_concurrent_calls=most)
 
     def read(self, given: Any) -> Reading:
-        """Read and check a plan."""
-        return read_plan(given, self.offering, self.limits)
+        """Read and check a plan. Handles in it are those of its caller."""
+        before = keeper_of_call.set(self.gate.products)
+        try:
+            return read_plan(given, self.offering, self.limits)
+        finally:
+            keeper_of_call.reset(before)
 
     async def read_aside(self, given: Any) -> Reading:
         """Read and check a plan, a large one in a thread."""
@@ -205,6 +212,7 @@ class PlanRun:
             error=RunError("PlanRefused", message),
             faults=reading.faults,
             calls=self.gate.records,
+            artifacts=self.gate.products.artifacts,
             goal=reading.model.goal if reading.model else None,
             usage=self._usage(started),
         )
@@ -249,6 +257,7 @@ class PlanRun:
             error=error,
             faults=reading.faults,
             calls=self.gate.records,
+            artifacts=self.gate.products.artifacts,
             goal=plan.model.goal,
             plan=plan_json(plan.model),
             usage=self._usage(started),
