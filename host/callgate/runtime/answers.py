@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import anyio
 
-from callgate.artifacts import Artifact, Shelf
+from callgate.artifacts import HANDLE, Artifact, Shelf
 from callgate.errors import ConfigurationError, LimitReached, ToolError, ToolNotAllowed
 from callgate.limits import Limits
 from callgate.sandbox.backend import python_here
@@ -284,7 +284,7 @@ class Answers:
         return None if len(within) == len(tools) else within
 
 
-_HANDLE = re.compile(r'"artifact": ?"(art_[0-9a-f]{32})"')
+_HANDLE = re.compile(f'"artifact": ?"({HANDLE.pattern})"')
 """An artifact's object in JSON text."""
 _MOST_ARTIFACTS = 100
 
