@@ -188,9 +188,9 @@ class Gateway:
     async def _list_resources(self, context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
         with _exceptions_logged("this request"):
             client: Client = context.lifespan_context.clients.of(context)
-            if client.owner is None:  # the shelf is that of all who have no session
-                return ListResourcesResult(resources=[])
-            return listed(client.artifacts, None if params is None else params.cursor)
+            # artifacts without an owner belong to several users, who must not learn each other's
+            shelf = client.artifacts if client.owner is not None else ()
+            return listed(shelf, None if params is None else params.cursor)
 
     async def _read_resource(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
         with _exceptions_logged("this request"):
