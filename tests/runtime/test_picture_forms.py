@@ -34,7 +34,7 @@ async def runtime() -> AsyncIterator[Runtime]:
     """A runtime whose tool `draw` returns what `MADE` has under a name."""
 
     @tool(read_only=True)
-    def draw(what: str) -> list[Any]:
+    def draw(what: str) -> list[Artifact]:
         """Draws."""
         return MADE[what]
 
