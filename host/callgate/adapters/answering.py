@@ -9,8 +9,7 @@ from typing import Any
 from callgate.errors import ConfigurationError
 from callgate.runtime import Answer, Conversation, Event, Runtime
 from callgate.runtime.model import META_TOOLS, DefinitionOptions, Provider
-
-from .opening import in_its_loop, open_while
+from callgate.runtime.opening import in_its_loop, open_while
 
 __all__ = ["Answering"]
 

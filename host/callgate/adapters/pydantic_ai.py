@@ -27,9 +27,9 @@ from pydantic_core import SchemaValidator, core_schema
 from callgate.errors import ConfigurationError
 from callgate.runtime import Conversation, Event, Runtime
 from callgate.runtime.model import DefinitionOptions
+from callgate.runtime.opening import open_while
 
 from .answering import Answering
-from .opening import open_while
 
 __all__ = ["CallgateToolset"]
 

@@ -164,8 +164,12 @@ class Answers:
         sandbox, policy = runtime._sandbox, runtime._language.policy
         language: Language = "graphs" if sandbox is None else "full" if policy == "none" else "restricted"
         python = python_here if sandbox is None else lambda: getattr(sandbox[0], "python", "")
+
+        def files() -> bool:
+            return sandbox is not None and not getattr(sandbox[0], "no_files", "none")
+
         self.runtime = runtime
-        self.definitions = Definitions(runtime.registry, limits, language, python)
+        self.definitions = Definitions(runtime.registry, limits, language, python, files)
         """The definitions that the model gets."""
         self.names = self.definitions.names
 
