@@ -1,4 +1,4 @@
-"""What a program hears of a file that is not there or cannot be written, and an operator of one that cannot be given."""
+"""What a program hears of a file that is missing or read-only, and an operator of one that cannot be given."""
 
 from __future__ import annotations
 
@@ -52,5 +52,5 @@ def test_a_folder_among_the_files_is_told_where_it_belongs(runtime: SyncRuntime,
     with pytest.raises(ConfigurationError) as error:
         runtime.execute_code("1", files={"data": tmp_path})
     assert str(error.value) == f"files: 'data': {str(tmp_path)!r} is a folder: pass it to Runtime(folders=...)"
-    with pytest.raises(ConfigurationError, match="there is no file 'nope.csv'"):
+    with pytest.raises(ConfigurationError, match="there is no file .nope"):
         runtime.execute_code("1", files={"data": "nope.csv"})
