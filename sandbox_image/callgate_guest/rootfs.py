@@ -35,8 +35,8 @@ _DROPPED_FROM_PACKAGES = frozenset(["bin/", "py.typed"])
 _IMPORTS_TESTS = re.compile(
     rb"^\s*(?:from\s+[\w.]*\btests\b|import\s+[\w.]*\.tests\b|from\s+[\w.]+\s+import\s.*\btests\b)", re.M
 )
-_DLOPENED = ("libgcc_s.so.1",)
-"""The C library loads it by name when a thread is ended."""
+_DLOPENED = ("libgcc_s.so.1", "libstdc++.so.6")
+"""The C library loads the first by name when a thread is ended. Both may be needed by packages that come later."""
 _PASSWD = "root:x:0:0:root:/:/nonexistent\nsandbox:x:65534:65534:sandbox:/tmp:/nonexistent\n"
 _GROUP = "root:x:0:\nsandbox:x:65534:\n"
 _PIP_SECONDS = 1800

@@ -6,6 +6,7 @@ import base64
 import random
 import struct
 import zlib
+from dataclasses import replace
 
 from callgate import Artifact
 
@@ -39,5 +40,6 @@ def png(width: int = 3, height: int = 2, *, seed: int = 0, noise: bool = False) 
 
 
 def artifact(data: bytes, name: str = "plot.png", media_type: str = "") -> Artifact:
-    """An artifact that is on no shelf."""
-    return Artifact.from_bytes(data, name, media_type)
+    """An artifact that is on no shelf; its type may be a lie."""
+    made = Artifact.from_bytes(data, name)
+    return replace(made, media_type=media_type) if media_type else made

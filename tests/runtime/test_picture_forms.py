@@ -36,10 +36,10 @@ async def runtime() -> AsyncIterator[Runtime]:
     @tool(read_only=True)
     def draw(what: str) -> list[Any]:
         """Draws."""
-        return [runtime._shelf.add(each).to_json() for each in MADE[what]]
+        return MADE[what]
 
-    async with Runtime([draw], sandbox=None) as runtime:
-        yield runtime
+    async with Runtime([draw], sandbox=None) as opened:
+        yield opened
 
 
 def no_bytes_in(text: str) -> None:

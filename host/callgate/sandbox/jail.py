@@ -20,6 +20,7 @@ from callgate.errors import ConfigurationError, SandboxCrashed, SandboxError, Sa
 
 from .backend import Allowance, Files, python_here
 from .launching import ZygoteSettings
+from .packages import checked
 from .self_test import SELF_TEST_ALLOWANCE, prove
 from .staging import checked_folders, remove_abandoned
 from .zygote import JailedGuest, Zygote
@@ -41,7 +42,8 @@ class JailBackend:
 
     Args:
         tier: 1 or 2 to insist on it; ``None`` takes the strongest that passes its self-test.
-        packages: a site-packages folder of the host that guests may import from, read-only.
+        packages: a folder of packages that guests may import from, read-only; its lock, if it has one, is of this
+            Python.
         preimport: modules imported ahead, for every guest.
         folders: folders of the host that guests may read, by their names below ``/input``. Only tier 1 has them.
 
@@ -60,6 +62,8 @@ class JailBackend:
         preimport: tuple[str, ...] = (),
         folders: Mapping[str, str | os.PathLike[str]] | None = None,
     ) -> None:
+        self.packages = () if packages is None else checked(packages).shown
+        """Names and versions of what is in `packages`, for models."""
         named = tuple(_named(name, path) for name, path in (folders or {}).items())
         if named and tier == 2:
             raise ConfigurationError(f"folders: {_NO_FILES}")

@@ -38,7 +38,6 @@ from mcp_types import (
     SetLevelRequestParams,
 )
 
-from callgate.artifacts import Shelf
 from callgate.errors import CallgateError
 from callgate.mcp.verbatim import Sent, on_answer
 from callgate.runtime import Runtime
@@ -186,17 +185,17 @@ class Gateway:
 
     # artifacts
 
-    def _shelf(self, context: Context) -> Shelf:
-        """Where the artifacts of a request's client are."""
-        return self._runtime._shelf
-
     async def _list_resources(self, context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
         with _exceptions_logged("this request"):
-            return listed(self._shelf(context), None if params is None else params.cursor)
+            client: Client = context.lifespan_context.clients.of(context)
+            # artifacts without an owner belong to several users, who must not learn each other's
+            shelf = client.artifacts if client.owner is not None else ()
+            return listed(shelf, None if params is None else params.cursor)
 
     async def _read_resource(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
         with _exceptions_logged("this request"):
-            return read(self._shelf(context), params.uri, http=context.request is not None)
+            client: Client = context.lifespan_context.clients.of(context)
+            return read(client.artifacts, params.uri, http=context.request is not None)
 
     # calls
 

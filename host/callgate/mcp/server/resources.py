@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from mcp.shared.exceptions import MCPError
@@ -47,7 +47,7 @@ def links(artifacts: Sequence[Artifact], protocol_version: str | None) -> list[R
     return [ResourceLink(**_described(each)) for each in artifacts if each.handle]
 
 
-def listed(shelf: Shelf, cursor: str | None) -> ListResourcesResult:
+def listed(shelf: Iterable[Artifact], cursor: str | None) -> ListResourcesResult:
     """The newest artifacts first, a page of them. Raises `MCPError` for a cursor that no page has."""
     artifacts = [*shelf][::-1]
     start = 0

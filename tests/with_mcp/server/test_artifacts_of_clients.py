@@ -1,0 +1,65 @@
+"""Handles of MCP clients: each client session has its own; a request without a session knows what it was given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from mcp.client import Client
+
+from callgate import Artifact, Runtime, tool
+from callgate.artifacts import NOT_HERE
+from callgate.mcp.server.clients import Serving
+from callgate.mcp.server.gateway import Gateway
+
+pytestmark = pytest.mark.anyio
+
+
+@tool
+async def draw() -> Artifact:
+    """Draws."""
+    return Artifact.from_bytes(b"a,b", "a.csv")
+
+
+@tool
+async def size(file: Artifact) -> int:
+    """Its size."""
+    return file.size_bytes
+
+
+async def run(client: Client, code: str, **more: Any) -> Any:
+    result: Any = await client.call_tool("execute_code", {"code": code, **more})
+    return result
+
+
+async def test_a_handle_of_another_client_finds_nothing_and_its_own_goes_when_the_client_goes() -> None:
+    async with Runtime([draw, size], pool_size=0) as runtime:
+        server = Gateway(runtime, Serving(direct=("*",))).server
+        async with Client(server, mode="legacy") as one, Client(server, mode="legacy") as other:
+            handle = (await run(one, "await draw()")).structured_content["value"]["artifact"]
+            send = f"await size({handle!r})"
+            assert (await run(one, send)).structured_content["value"] == 3
+            kept: Any = await one.call_tool("size", {"file": handle})
+            assert not kept.is_error
+            refused: Any = await other.call_tool("size", {"file": handle})
+            for result in (refused, await run(other, send), await run(other, send, session="new")):
+                assert result.is_error
+                assert NOT_HERE in result.content[0].text
+            begun = await run(one, f"x = {handle!r}\n{send}", session="new")
+            assert begun.structured_content["value"] == 3, begun
+            assert [each.name for each in (await one.list_resources()).resources] == ["a.csv"]
+            assert (await other.list_resources()).resources == []
+        assert len(runtime.artifacts) == 0
+
+
+async def test_the_shelf_of_a_client_outlives_a_change_of_its_list_of_tools() -> None:
+    runtime = Runtime([draw, size], pool_size=0)
+    async with runtime, Client(Gateway(runtime, Serving(direct=("*",))).server, mode="legacy") as client:
+        handle = (await run(client, "await draw()")).structured_content["value"]["artifact"]
+
+        @tool
+        async def more() -> int:
+            return 1
+
+        runtime.registry.add(more)
+        assert (await run(client, f"await size({handle!r})")).structured_content["value"] == 3
