@@ -12,6 +12,7 @@ files=(
   # the jail and its doctor; what a jail allows to programs
   tests/sandbox/test_*.py tests/sandbox/docker/test_doctor.py tests/guest/test_rootfs*.py tests/cli/test_doctor.py
   tests/cli/test_run.py tests/runtime/test_limits_hold.py tests/runtime/test_hostile_guests.py tests/runtime/test_packages.py
+  tests/runtime/test_display.py
   tests/docs/test_troubleshooting.py "tests/examples/test_examples.py::test_an_example_runs[containers.py]"
   # files of notes, and processes that are killed
   tests/runtime/test_context_task.py tests/runtime/test_notes_files.py tests/runtime/test_statistics_*.py

@@ -11,6 +11,7 @@ from .session import Session, take_the_wire
 def main() -> None:
     incoming, outgoing = take_the_wire()
     sys.stdin = open(0)  # noqa: SIM115
+    os.environ["MPLBACKEND"] = "Agg"  # as `launching.ENVIRONMENT` has it
     session = Session()
     session.install()
     session.serve(incoming, outgoing)

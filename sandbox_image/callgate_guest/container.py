@@ -12,12 +12,15 @@ pipes and never sees those.
    to start.
 5. This process forks no guest: bytes that it carried for one guest stay in its memory, and a child would have a copy.
    Another process forks guests (`_fork_guests`). It starts before any guest and receives only allowances.
+6. Files for a guest come before it. What it leaves in /output is handed over when it is dead, or frozen: see `files`.
 
 ========================================  ==========================================================
 host -> supervisor                        supervisor -> host
 SETTINGS, once                            READY, or FAILED and the end
-SPAWN, while there is no guest            SPAWNED; WIRE, OUTPUT, HUNG_UP ...; EXITED
+FILE, PART ..., while there is no guest   ..
+SPAWN, while there is no guest            SPAWNED; WIRE, OUTPUT, HUNG_UP, TOUCHED ...; EXITED
 WIRE, KILL, while there is one            ..
+COLLECT                                   FILE, PART ...; COLLECTED
 PING                                      PING
 ========================================  ==========================================================
 
@@ -36,10 +39,12 @@ import socket
 import sys
 import time
 from collections import deque
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from . import frames
-from .frames import FrameBuffer, frame
+from .files import Given, Output
+from .frames import Frame, FrameBuffer, frame
 from .jail import landlock
 from .jail.syscalls import libc
 from .prefork import Unwanted, ended, prepare, serve_confined
@@ -50,7 +55,8 @@ _HELD = 1 << 20
 _CHUNK = 1 << 16
 _PIECES = 16
 _SET_DUMPABLE = 4
-_RULES = ("/python", "/lib", "/guest", "/packages", "/usr/share/zoneinfo", "/dev/urandom")
+_STOPPED_SECONDS = 0.1
+_RULES = ("/python", "/lib", "/guest", "/packages", "/input", "/usr/share/zoneinfo", "/dev/urandom")
 _OOM_COUNTS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
 
 
@@ -229,6 +235,11 @@ class Supervisor:
             "own_files": own_files, "own_cgroup": True, "session": prepared.session, "calls": prepared.calls,
         }  # fmt: skip
         self._guest: _Guest | None = None
+        self._given = Given()
+        self._own_files = own_files
+        self._output: Output | None = None
+        self._touched = False
+        self._leaving: Iterator[Frame] | None = None
         self._forker, asked = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         if os.fork() == 0:
             for fd in (link.incoming, link.outgoing, self._forker.detach()):
@@ -250,7 +261,7 @@ class Supervisor:
             guest = self._guest
             full = guest is not None and guest.unsent_bytes > _HELD
             poll.register(self._link.incoming, 0 if full else select.POLLIN)
-            poll.register(self._link.outgoing, select.POLLOUT if self._link.unsent_bytes else 0)
+            poll.register(self._link.outgoing, select.POLLOUT if self._link.unsent_bytes or self._leaving else 0)
             poll.register(self._forker, select.POLLIN)
             if guest is not None:
                 if guest.wire_in >= 0:
@@ -268,6 +279,7 @@ class Supervisor:
                     if event & select.POLLERR:
                         os._exit(0)
                     self._link.flush()
+                    self._hand_over()
                 elif fd == self._forker.fileno():
                     self._bury(self._forker.recv(_CHUNK))
                 elif guest is not None and guest is self._guest:
@@ -299,18 +311,18 @@ class Supervisor:
             if guest.output < 0 or not self._carry_output(guest):
                 break
         if data:
-            self._link.send(frames.WIRE, guest.usage() + data)
+            self._tell(frames.WIRE, guest.usage() + data)
             return True
         if data == b"":
             os.close(guest.wire_out)
             guest.wire_out = -1
-            self._link.send(frames.HUNG_UP, b"")
+            self._tell(frames.HUNG_UP, b"")
         return False
 
     def _carry_output(self, guest: _Guest) -> bool:
         data = _read(guest.output)
         if data:
-            self._link.send(frames.OUTPUT, data)
+            self._tell(frames.OUTPUT, data)
             return True
         if data == b"":
             os.close(guest.output)
@@ -328,12 +340,21 @@ class Supervisor:
             if guest is not None:
                 with contextlib.suppress(ProcessLookupError):  # it has ended, and that is on its way here
                     os.kill(guest.pid, signal.SIGKILL)
+        elif kind == frames.FILE and guest is None:
+            self._given.begin(json.loads(payload)["name"])
+        elif kind == frames.PART and guest is None:
+            self._given.write(payload)
         elif kind == frames.SPAWN and guest is None:
             self._spawn(json.loads(payload))
+        elif kind == frames.COLLECT and self._output is not None and self._leaving is None:
+            self._leaving = self._left(self._output, **json.loads(payload))
         else:
             self._link.fail(f"the host sent {kind!r} out of turn")
 
     def _spawn(self, allowance: Any) -> None:
+        self._given.end()
+        if self._own_files and self._output is None:
+            self._output = Output()
         to_guest, from_guest, output = os.pipe(), os.pipe(), os.pipe()
         theirs = [to_guest[0], from_guest[1], output[1]]
         socket.send_fds(self._forker, [json.dumps(allowance).encode()], theirs)
@@ -344,6 +365,34 @@ class Supervisor:
             os.close(fd)
         self._guest = _Guest(int(answer), to_guest[1], from_guest[0], output[0])
         self._link.send(frames.SPAWNED, self._guest.usage())
+
+    def _tell(self, kind: bytes, payload: bytes) -> None:
+        """Send what a guest has done; before it, once, that there is something in /output."""
+        if not self._touched and self._output is not None and self._output.touched:
+            self._touched = True
+            self._link.send(frames.TOUCHED, b"")
+        self._link.send(kind, payload)
+
+    def _left(self, output: Output, most: int, most_bytes: int) -> Iterator[Frame]:
+        """What is in /output; a guest that lives is frozen meanwhile."""
+        guest = self._guest
+        if guest is None or _stopped(guest.pid):
+            yield from output.left(most, most_bytes)
+        else:
+            told = f"files in /output were not kept: the program did not stop within {_STOPPED_SECONDS:g} s"
+            yield frames.COLLECTED, json.dumps({"left": [told]}).encode()
+        if guest is not None and guest is self._guest:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(guest.pid, signal.SIGCONT)
+
+    def _hand_over(self) -> None:
+        """Send on of what is in /output, while the host takes it."""
+        while self._leaving is not None and self._link.unsent_bytes <= _HELD:
+            found = next(self._leaving, None)
+            if found is None:
+                self._leaving = None
+            else:
+                self._link.send(*found)
 
     def _bury(self, report: bytes) -> None:
         """The guest has ended, as `_fork_guests` reports."""
@@ -357,7 +406,7 @@ class Supervisor:
         self._guest = None
         kills, self._killed_for_memory = self._killed_for_memory, _oom_kills()
         how = {**json.loads(report), "out_of_memory": self._killed_for_memory > kills}
-        self._link.send(frames.EXITED, json.dumps(how).encode())
+        self._tell(frames.EXITED, json.dumps(how).encode())
 
 
 def _fork_guests(asked: socket.socket, common: dict[str, Any]) -> NoReturn:
@@ -382,6 +431,24 @@ def _fork_guests(asked: socket.socket, common: dict[str, Any]) -> NoReturn:
             os.close(fd)
         asked.send(b"%d" % pid)
         asked.send(json.dumps(ended(pid)).encode())
+
+
+def _stopped(pid: int) -> bool:
+    """Stop a process; return whether all its threads have stopped, or it has ended."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGSTOP)
+    end = time.monotonic() + _STOPPED_SECONDS
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError):
+            if all(_state(pid, thread) in b"TtZX" for thread in os.listdir(f"/proc/{pid}/task")):
+                return True
+        time.sleep(0.0005)
+    return False
+
+
+def _state(pid: int, thread: str) -> bytes:
+    with open(f"/proc/{pid}/task/{thread}/stat", "rb", buffering=0) as file:
+        return file.read(4096).rpartition(b") ")[2][:1]
 
 
 def _read(fd: int) -> bytes | None:

@@ -12,6 +12,9 @@ from typing import Final
 SETTINGS: Final = b"C"  # host -> supervisor, first: JSON, see `container.Settings`
 SPAWN: Final = b"S"  # host -> supervisor: JSON, the allowance of the next guest
 WIRE: Final = b"D"  # both ways: bytes of the guest's wire; from the guest, `USAGE` is in front of them
+FILE: Final = b"N"  # both ways: JSON, the name of a file: one for the next guest, below /input; one of /output
+PART: Final = b"B"  # both ways: the next bytes of the file that was named last
+COLLECT: Final = b"A"  # host -> supervisor: JSON, how much of /output at most; COLLECTED ends the answer
 KILL: Final = b"K"  # host -> supervisor: end the guest, if it is still there; its EXITED comes in any case
 PING: Final = b"P"  # both ways: the answer has the same payload
 READY: Final = b"R"  # supervisor -> host: JSON, what confines its guests
@@ -19,6 +22,8 @@ FAILED: Final = b"F"  # supervisor -> host: JSON, why it cannot do its work; it 
 SPAWNED: Final = b"G"  # supervisor -> host: the guest is there; `USAGE`
 OUTPUT: Final = b"O"  # supervisor -> host: what the guest wrote to stdout and stderr
 HUNG_UP: Final = b"H"  # supervisor -> host: the guest has closed its wire
+TOUCHED: Final = b"T"  # supervisor -> host: there is, or was, something in /output that this guest has put there
+COLLECTED: Final = b"L"  # supervisor -> host: JSON, what was left in /output, in words
 EXITED: Final = b"X"  # supervisor -> host: JSON, how the guest ended; nothing of it comes after
 
 USAGE: Final = struct.Struct(">dQ")  # seconds of processor time, bytes of peak memory

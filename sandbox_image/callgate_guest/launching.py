@@ -19,7 +19,8 @@ PACKET = 1 << 16
 """Bytes of the longest packet between host and zygote."""
 ENVIRONMENT = {
     "HOME": "/tmp", "LANG": "C.UTF-8", "LOGNAME": "sandbox", "USER": "sandbox", "PATH": "", "TMPDIR": "/tmp",
-    "TZ": "UTC",
+    "TZ": "UTC", "MPLCONFIGDIR": "/tmp/matplotlib",
+    "MPLBACKEND": "Agg",  # matplotlib draws in memory, and looks for no screen
     # libraries that would start threads when imported, which a zygote must not have
     "MKL_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
 }  # fmt: skip
@@ -46,21 +47,25 @@ def launch(fd: int) -> None:
 
 def _launch_tier_1(control: socket.socket, settings: dict[str, Any]) -> None:
     files = Files.of_this_python(settings["packages"])
+    folders = dict(settings["folders"])
     proc = os.open("/proc", os.O_PATH | os.O_DIRECTORY)
     if os.geteuid() == 0:  # while it can still reach every file
         unshare(MOUNT)
-        enter(files)
+        enter(files, folders, settings["staging"])
         leave_host(proc)
     else:
         leave_host(proc)
-        enter(files)
+        enter(files, folders, settings["staging"])
     child = os.fork()
     if child == 0:
-        os.set_inheritable(proc, True)
-        os.set_inheritable(control.fileno(), True)
-        start = f"from callgate_guest.zygote import inside; inside({control.fileno()}, {proc})"
+        below = os.open(".", os.O_PATH | os.O_DIRECTORY)
+        os.chdir("/")
+        for fd in (control.fileno(), proc, below):
+            os.set_inheritable(fd, True)
+        start = f"from callgate_guest.zygote import inside; inside({control.fileno()}, {proc}, {below})"
         code = f"import sys; sys.path.append('/guest'); {start}"
-        inner = json.dumps({**settings, "packages": "/packages" if settings["packages"] else None})
+        packages = "/packages" if settings["packages"] else None
+        inner = json.dumps({**settings, "packages": packages, "folders": list(folders), "staging": None})
         arguments = [EXECUTABLE, "-I", "-S", "-B", "-X", "utf8", "-c", code, inner]
         os.execve(
             EXECUTABLE,

@@ -130,9 +130,10 @@ class Link:
         if timeout != 0 or self._turns > _MOST_TURNS:
             self._write("")
 
-    def notify(self, method: str, params: dict[str, Any]) -> None:
-        """Send a notification."""
-        text = f'{{"jsonrpc":"2.0","method":"{method}","params":{encode(params)}}}\n'
+    def notify(self, method: str, params: dict[str, Any] | str) -> None:
+        """Send a notification. Its params may be JSON text."""
+        body = params if isinstance(params, str) else encode(params)
+        text = f'{{"jsonrpc":"2.0","method":"{method}","params":{body}}}\n'
         if self.held:
             self._unnumbered -= 1
             self._hold(self._unnumbered, text)

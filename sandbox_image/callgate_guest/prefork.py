@@ -12,10 +12,11 @@ import os
 import select
 import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from . import sharing
+from . import figures, sharing
 from .explain import confined, explain_missing_network
 from .jail import landlock, seccomp, syscalls
 from .jail.confine import FIRST_STATUS, Step, confine
@@ -32,6 +33,7 @@ PREIMPORTED = (
 )  # fmt: skip
 _PATIENCE_MILLISECONDS = 10
 """Time that a child waits for its program before it rehearses: under load, the program comes at once."""
+_THREAD_SECONDS = 1.0
 _BRIEF = "not arranged, since it forks few guests"
 _REHEARSALS = 20  # CPython 3.11 to 3.14 specialise a function within its first 20 calls
 
@@ -59,8 +61,9 @@ class Prepared(NamedTuple):
 
 
 def prepare(
-    preimport: Sequence[str], packages: str | None, proc: int, *, own_files: bool, own_disks: bool, brief: bool = False
-) -> Prepared:
+    preimport: Sequence[str], packages: str | None, proc: int, *, own_files: bool, own_disks: bool, brief: bool = False,
+    cache: str = "",
+) -> Prepared:  # fmt: skip
     """Import, warm up and freeze, so that children share all of it.
 
     Args:
@@ -70,6 +73,7 @@ def prepare(
         own_files: whether guests can reach nothing but files of their own.
         own_disks: whether these lie on nothing but mounts of their own.
         brief: whether it forks few guests: then it rehearses once, and does not arrange its memory.
+        cache: a folder for what modules write when they are imported, where that is not /tmp.
 
     Raises:
         Unwanted: a module of `preimport` cannot be imported.
@@ -79,6 +83,8 @@ def prepare(
         raise RuntimeError(f"system call numbers are not known for {os.uname().machine}")
     os.environ.clear()
     os.environ.update(ENVIRONMENT)
+    if cache:
+        os.environ["MPLCONFIGDIR"] = cache
     if packages:
         sys.path.append(packages)
     for name in [*PREIMPORTED, *preimport]:
@@ -86,6 +92,9 @@ def prepare(
             importlib.import_module(name)
         except ImportError as error:
             raise Unwanted(f"preimport: {error}") from error
+    figures.rehearse()
+    _require_no_threads()
+    os.environ.update(ENVIRONMENT)
     confined(packages)
     explain_missing_network()
     apply_to_all()
@@ -110,6 +119,7 @@ def prepare(
 def serve_confined(
     fds: list[int], allowance: Any, *, tier: int, parent: int, base_bytes: int, landlock_abi: int,
     rules: landlock.Ruleset | None, own_files: bool, own_cgroup: bool, session: Session, calls: seccomp.Filter,
+    folders: Sequence[str] = (), hand_over: Callable[..., None] = lambda *_: None,
 ) -> None:  # fmt: skip
     """In a fresh child: be confined (see `jail.confine`), serve programs, and exit. Never returns."""
     status = 1
@@ -117,6 +127,7 @@ def serve_confined(
         confine(
             tier=tier, parent=parent, descriptors=fds, allowance=allowance, base_bytes=base_bytes,
             landlock_abi=landlock_abi, rules=rules, calls=calls, own_files=own_files, own_cgroup=own_cgroup,
+            folders=folders, hand_over=hand_over,
         )  # fmt: skip
         numpy = sys.modules.get("numpy")
         if numpy is not None:
@@ -142,6 +153,15 @@ def ended(pid: int) -> dict[str, Any]:
     _, status, usage = os.wait4(pid, 0)
     used = {"cpu": usage.ru_utime + usage.ru_stime, "peak": usage.ru_maxrss * 1024}
     return {"status": os.waitstatus_to_exitcode(status), **used}
+
+
+def _require_no_threads() -> None:
+    """Wait for threads that imports have started, such as a timer of matplotlib's. Raises `Unwanted` if one stays."""
+    for thread in threading.enumerate():
+        if thread is not threading.main_thread():
+            thread.join(_THREAD_SECONDS)
+            if thread.is_alive():
+                raise Unwanted(f"preimport: a module has started the thread {thread.name!r}, which forks cannot keep")
 
 
 def _comes(wire: int) -> bool:

@@ -13,7 +13,7 @@ import linecache
 import sys
 import traceback
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from inspect import CO_COROUTINE
 from typing import Any
 
@@ -129,8 +129,8 @@ def _as_function(tree: ast.Module, name: str) -> types.CodeType:
     return code.replace(co_name="<module>", co_qualname="<module>")
 
 
-def value_of(namespace: dict[str, Any]) -> str:
-    """Members of the reply with the program's value: as JSON, or as text if the value is not JSON."""
+def value_of(namespace: dict[str, Any], text_of: Callable[[Any], str]) -> str:
+    """Members of the reply with the program's value: as JSON, or as its text by `text_of` if the value is not JSON."""
     value = namespace.pop(VALUE, None)
     if type(value) is ToolCall:
         raise value._not_awaited()
@@ -147,7 +147,7 @@ def value_of(namespace: dict[str, Any]) -> str:
         if isinstance(error, (Unordered, NotFinite)):
             kind = TypeError if isinstance(error, TypeError) else ValueError
             raise kind(f"the program's value: {error}") from None
-        return f'"value":null,"value_repr":{encode(cut(safe_repr(value)))}'
+        return f'"value":null,"value_repr":{encode(cut(text_of(value)))}'
 
 
 def safe_repr(value: object) -> str:

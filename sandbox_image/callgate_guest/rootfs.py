@@ -150,6 +150,8 @@ def collect(root: str, packages: str | None = None, *, base: bool = False) -> No
     for name, text in (("passwd", _PASSWD), ("group", _GROUP)):
         _write(f"{root}/etc/{name}", text)
     os.makedirs(root + "/tmp", exist_ok=True)
+    os.makedirs(root + "/input", exist_ok=True)
+    os.symlink("tmp/output", root + "/output")
     if not base:
         _compile(root)
     _level(root)

@@ -18,14 +18,15 @@ import types
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from . import asking
+from . import asking, figures
+from .display import Display
 from .link import Link, encode
 from .loops import Loops
 from .nursery import Nursery, join_threads
 from .output import Output
-from .program import VALUE, Program, describe, value_of
+from .program import VALUE, Program, describe, safe_repr, value_of
 from .tool_calls import FUNCTION, GivenTools, ToolError, call_by_name
-from .wire import CANCELLED, ENDING, PRINT, PROGRAM_FAILED, PROGRAM_NAME
+from .wire import CANCELLED, ENDING, MESSAGE_BYTES, PRINT, PROGRAM_FAILED, PROGRAM_NAME
 
 
 class TooManyThreads(RuntimeError):
@@ -77,6 +78,7 @@ class Session:
         self._nursery = Nursery(self.link)
         self._loops = Loops(self.link, self._nursery)
         self._outputs = (Output(self._print, 1), Output(self._print, 2))
+        self._display = Display(self.link, self._outputs[0], self._flush)
         self.link.before_write = self._flush
         self.link.on_cancel = self._cancel
 
@@ -93,6 +95,8 @@ class Session:
         builtins.ToolError = ToolError  # type: ignore[attr-defined]
         builtins.tool_call = call_by_name(self.link)  # type: ignore[attr-defined]
         builtins.tools = self._given_tools.module  # type: ignore[attr-defined]
+        builtins.display = self._display.display  # type: ignore[attr-defined]
+        figures.watch(self._display.show_figures)
         asking.give(FUNCTION)
         asking.hide_own_frames()
         self._loops.install()
@@ -124,6 +128,7 @@ class Session:
         program = Program(params["code"], name)
         self._namespace.pop(VALUE, None)  # of a program that failed after it
         keeps = params.get("keeps", False)
+        self._display.most = params.get("most", MESSAGE_BYTES)
         nursery = self._nursery
         nursery.begin()
         try:
@@ -134,13 +139,14 @@ class Session:
             self._abandon()
             raise
         finally:
+            self._display.show_figures()
             self.link.forget_all({"code": CANCELLED, "message": "the program that made this call has ended"})
         if error is not None:
             raise error
         notes = {"dropped": nursery.dropped, "failed": nursery.failed, "waiting": nursery.waiting}
         more = f',"notes":{json.dumps(notes)}' if any(notes.values()) else ""
         try:
-            return value_of(self._namespace) + more
+            return value_of(self._namespace, self._display.value_text) + more
         except BaseException:
             nursery.forget()  # else the next program is blamed for the calls that this value holds
             raise
@@ -176,7 +182,7 @@ class Session:
     def _send_value(self) -> None:
         """Send the value of a program that waits for its calls: the host uses it if they never end."""
         try:
-            body = value_of({VALUE: self._namespace.get(VALUE)})
+            body = value_of({VALUE: self._namespace.get(VALUE)}, safe_repr)
         except TypeError:  # it holds a call; the reply will say so
             body = '"value":null'
         self.link.tell(ENDING, body)
@@ -252,7 +258,7 @@ def rehearse(*programs: str) -> None:
     from_guest, to_host = os.pipe()
     offered = {"tools": ["rehearsal  n"], "namespaces": {"rehearsals": "first=rehearsal"}}
     for number, code in enumerate(programs):
-        params = {"code": code, **offered, "inputs": {"wire": to_guest}}
+        params = {"code": code, **offered, "inputs": {"wire": to_guest}, "most": 1 << 16}
         request = {"jsonrpc": "2.0", "method": "execute", "params": params, "id": number}
         os.write(to_guest, json.dumps(request).encode() + b"\n")
     session = Session()

@@ -13,6 +13,7 @@ PRINT: Final = "print"  # guest -> host, notification: {"text": ...}
 CANCEL: Final = "cancel"  # both ways, notification: {} ends the program; {"id": n} cancels one tool call
 WITHDRAWN: Final = "rpc.withdrawn"  # guest -> host, notification: a call that was cancelled before its request left
 ENDING: Final = "rpc.ending"  # guest -> host, notification: the value of a program that still waits for calls
+DISPLAY: Final = "rpc.display"  # guest -> host, notification: {"name", "media_type", "data": base64 | "text": ...}
 
 DESCRIBE_TOOLS: Final = "describe_tools"  # a built-in tool: its one parameter takes all positional arguments
 
@@ -29,15 +30,17 @@ OUT_OF_MEMORY: Final = 98  # exit status of a guest that had no memory left to s
 PROGRAM_NAME: Final = "<program>"  # file name of the program's own frames; later ones of a session: <program-2>, ...
 
 
+MESSAGE_BYTES: Final = 16 * 1024 * 1024  # bytes of a message at most, if the host says nothing else
+
 TEXT_LIMIT: Final = 65536
 """Characters of a message, a traceback or a repr that leave the guest."""
 
 
-def cut(text: str) -> str:
-    """A text of at most about `TEXT_LIMIT` characters: of a longer one, both ends."""
-    if len(text) <= TEXT_LIMIT:
+def cut(text: str, most: int = TEXT_LIMIT) -> str:
+    """A text of at most about `most` characters: of a longer one, both ends."""
+    if len(text) <= most:
         return text
-    half = TEXT_LIMIT // 2
+    half = most // 2
     return f"{text[:half]}\n... {len(text) - 2 * half} characters cut ...\n{text[-half:]}"
 
 

@@ -9,14 +9,20 @@ The host speaks to it over a SOCK_SEQPACKET socket, one JSON object a packet:
 host -> zygote                                         zygote -> host
 =====================================================  =========================================================
 the configuration (first packet, to `launching`)       ``{"ready": tier}`` or ``{"failed": reason}``
-``{"spawn": n, "allowance": ...}`` and three fds       ``{"spawned": n}`` and a pidfd, or ``{"refused": n, ...}``
+``{"spawn": n, "allowance": ..., "files": bool}``      ``{"refused": n, ...}``, or from the child itself, before it
+and three fds, a fourth if there are files             is confined, ``{"spawned": n}`` and a pidfd, in tier 1 also
+                                                       its empty /output
 ..                                                     ``{"exited": n, "status": ..., "cpu": ..., "peak": ...}``
 closing the socket: everything dies                    ..
 =====================================================  =========================================================
+
+The fourth descriptor is a pipe with the name of the guest's files (see `jail.root`). Only the child reads it: what the
+zygote has read, every later guest has in its memory.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -24,38 +30,44 @@ import select
 import signal
 import socket
 import sys
+import tempfile
+from collections.abc import Iterator
 from typing import Any
 
 from .jail import landlock, syscalls
 from .jail.capabilities import NOBODY, become, die_with_parent
-from .jail.root import Files
+from .jail.root import Files, mount_scratch, unmount_scratch
 from .launching import PACKET, send
 from .prefork import Unwanted, ended, prepare, serve_confined
 
+_IMPORTS_WRITE = 64 << 20
+"""Bytes that modules may write while they are imported ahead."""
 
-def inside(fd: int, proc: int) -> None:
+
+def inside(fd: int, proc: int, below: int) -> None:
     """Entry point of the interpreter that tier 1 executes in the new root. Never returns."""
     control = socket.socket(fileno=fd)
     settings = json.loads(sys.argv.pop())
     try:
         die_with_parent(0)
         sys.argv[:] = [""]
-        main(control, 1, settings, proc)
+        main(control, 1, settings, proc, below)
     except BaseException as error:
         send(control, {"failed": f"{type(error).__name__}: {error}"})
     os._exit(1)
 
 
-def main(control: socket.socket, tier: int, settings: dict[str, Any], proc: int) -> None:
-    """Prepare once, then fork until the host closes the socket."""
+def main(control: socket.socket, tier: int, settings: dict[str, Any], proc: int, below: int | None = None) -> None:
+    """Prepare once, then fork until the host closes the socket. In tier 1, `below` is what lies under the root."""
     version = landlock.abi() if syscalls.supported() else 0
     if syscalls.supported() and version == 0:
         raise RuntimeError("this kernel has no Landlock (5.13 or newer, with landlock among its security modules)")
     try:
-        prepared = prepare(
-            settings["preimport"], settings["packages"], proc, own_files=tier == 1, own_disks=tier == 1,
-            brief=settings["brief"],
-        )  # fmt: skip
+        with _cache(tier, settings["preimport"]) as cache:
+            prepared = prepare(
+                settings["preimport"], settings["packages"], proc, own_files=tier == 1, own_disks=tier == 1,
+                brief=settings["brief"], cache=cache,
+            )  # fmt: skip
     except Unwanted as error:
         send(control, {"failed": str(error), "wish": True})
         os._exit(1)
@@ -63,10 +75,30 @@ def main(control: socket.socket, tier: int, settings: dict[str, Any], proc: int)
     common = {
         "tier": tier, "parent": os.getpid(), "base_bytes": prepared.base_bytes, "landlock_abi": version, "rules": rules,
         "own_files": tier == 1, "own_cgroup": False, "session": prepared.session, "calls": prepared.calls,
+        "folders": settings["folders"] if tier == 1 else (),
     }  # fmt: skip
+    if below is not None:
+        os.fchdir(below)
+        os.close(below)
     send(control, {"ready": tier, "landlock": version, "sharing": prepared.sharing})
     _serve(control, common)
     os._exit(0)
+
+
+@contextlib.contextmanager
+def _cache(tier: int, preimport: list[str]) -> Iterator[str]:
+    """Have modules that are imported ahead write where no guest finds it: to a /tmp, or to the folder of that name."""
+    if not preimport:
+        yield ""
+    elif tier == 1:
+        mount_scratch(_IMPORTS_WRITE)
+        try:
+            yield ""
+        finally:
+            unmount_scratch()
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            yield folder
 
 
 def _rules_in_place(version: int, packages: str | None) -> landlock.Ruleset:
@@ -115,7 +147,7 @@ def _serve(control: socket.socket, common: dict[str, Any]) -> None:
     while True:
         for fd, _ in poll.poll():
             if fd == control.fileno():
-                packet, fds, _, _ = socket.recv_fds(control, PACKET, 3)
+                packet, fds, _, _ = socket.recv_fds(control, PACKET, 4)
                 if not packet:
                     os._exit(0)
                 _spawn(control, json.loads(packet), fds, common, children, poll)
@@ -132,7 +164,7 @@ def _spawn(
 ) -> None:  # fmt: skip
     number = request["spawn"]
     try:
-        if len(fds) != 3:
+        if len(fds) != 3 + request["files"]:
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         pid = os.fork()
     except OSError as error:
@@ -141,7 +173,11 @@ def _spawn(
             os.close(fd)
         return
     if pid == 0:
-        serve_confined(fds, request["allowance"], **common)
+
+        def hand_over(*output: int) -> None:
+            send(control, {"spawned": number}, os.pidfd_open(os.getpid()), *output)
+
+        serve_confined(fds, request["allowance"], hand_over=hand_over, **common)
     for fd in fds:
         os.close(fd)
     try:
@@ -153,4 +189,3 @@ def _spawn(
         return
     children[pidfd] = (number, pid)
     poll.register(pidfd, select.POLLIN)
-    send(control, {"spawned": number}, pidfd)

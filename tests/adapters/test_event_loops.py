@@ -24,8 +24,8 @@ from adapters.frameworks import run_agent
 from callgate import ConfigurationError, Registry, Runtime
 from callgate.adapters.langchain import langchain_tools
 from callgate.adapters.openai_agents import openai_agents_tools
-from callgate.adapters.opening import Opening
 from callgate.adapters.pydantic_ai import CallgateToolset
+from callgate.runtime.opening import Opening
 from callgate_bench.model.stand_in import Call, OpenAIResponses, Script, serving
 from callgate_bench.model.stand_in.server import KEY
 

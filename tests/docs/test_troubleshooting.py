@@ -21,10 +21,12 @@ from callgate import (
     Budget,
     CallgateError,
     CodeResult,
+    ConfigurationError,
     DockerBackend,
     Limits,
     Registry,
     Runtime,
+    SyncRuntime,
     tool,
 )
 from callgate.agent import OpenAIModel, PlannerSettings, RecordingModel, ReplayModel, ScriptedModel, ToolPlanner
@@ -235,6 +237,39 @@ async def busy(_: Path) -> None:
 @reproduces("enter the runtime first")
 async def not_entered(_: Path) -> None:
     await Runtime().execute_code("1")
+
+
+@reproduces("this would wait for itself")
+async def waiting_for_itself(_: Path) -> None:
+    told: list[str] = []
+
+    def listener(event: object) -> None:
+        try:
+            runtime.execute_code("1")
+        except CallgateError as error:
+            told.append(str(error))
+
+    with SyncRuntime(sandbox=None) as runtime:
+        runtime.execute_code("print(1)", on_event=listener)
+    raise ConfigurationError(told[0])
+
+
+@reproduces("this runtime was opened before this process was forked")
+async def forked(_: Path) -> str:
+    program = (
+        "import os\nfrom callgate import SyncRuntime\n"
+        "with SyncRuntime(sandbox=None) as runtime:\n"
+        "    child = os.fork()\n"
+        "    if child == 0: runtime.execute_code('1')\n"
+        "    else: os.waitpid(child, 0)\n"
+    )
+    return (await anyio.run_process([sys.executable, "-c", program], check=False)).stderr.decode()
+
+
+@reproduces("the runtime is open in this event loop")
+async def blocking_its_own_loop(_: Path) -> None:
+    async with Runtime(sandbox=None) as runtime:
+        Agent(ScriptedModel(["yes"]), runtime).run_sync("Is it?")
 
 
 @reproduces("this session is over")

@@ -178,8 +178,29 @@ async def test_output_that_comes_byte_by_byte_is_one_text() -> None:
     assert cost.grown_bytes < 32 << 20, f"{cost.grown_bytes >> 20} MiB"
 
 
+DISPLAY = '{"jsonrpc":"2.0","method":"rpc.display","params":{"name":"a","media_type":"image/png",'
+PICTURES = {
+    "one picture": "b'\"data\":\"' + b'A' * 16_000_000 + b'\"'",
+    "one page": "b'\"text\":\"' + b'x' * 16_000_000 + b'\"'",
+    "one wide page": "b'\"text\":\"' + b'x' * 16_000_000 + '😀'.encode() + b'\"'",
+    "one that is no base64": "b'\"data\":\"' + b'A' * 15_999_999 + b'!\"'",
+    "one with padding everywhere": "b'\"data\":\"' + b'AA==' * 4_000_000 + b'\"'",
+}
+
+
+@pytest.mark.parametrize("picture", PICTURES)
+async def test_large_pictures_leave_others_their_turn(picture: str) -> None:
+    cost = await bounded(
+        f"for n in range(4):\n    send({DISPLAY.encode()!r} + {PICTURES[picture]} + b'}}}}\\n')\nend()", picture
+    )
+    assert sum(each.size_bytes for each in cost.run.artifacts) <= LIMITS.max_artifact_bytes
+    assert len(cost.run.notes) <= 11
+
+
 PLAIN = '{"jsonrpc":"2.0","method":"take"'
 FLOODS = {
+    "pictures": f'b\'{DISPLAY}"data":"AAAA"}}}}\\n\' * 20_000',
+    "pictures without a byte": f'b\'{DISPLAY}"data":""}}}}\\n\' * 20_000',
     "prints of one letter": """b'{"jsonrpc":"2.0","method":"print","params":{"text":"a"}}\\n' * 40_000""",
     "notifications": f"b'{PLAIN}}}\\n' * 20_000",
     "calls": f"b''.join(b'{PLAIN},\"id\":%d}}\\n' % n for n in range(10, 30_000))",

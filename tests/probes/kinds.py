@@ -28,6 +28,7 @@ class Kind:
         own_namespaces: of which kinds a guest's are others than this process's.
         between_guests: of which kinds two guests at the same time have others than each other.
         groups: a guest's supplementary groups. An engine gives a container its user's own group once more.
+        folder: its working directory, as the kernel names it.
         lists_root: a program may list ``/``, where nothing is but its own.
         root_has_their_proc: a guest that is not dumpable has files in /proc that belong to the machine's root.
         reuses: a guest that ended well leaves its container to the next.
@@ -50,6 +51,7 @@ class Kind:
     own_namespaces: frozenset[str] = frozenset()
     between_guests: frozenset[str] = frozenset()
     groups: tuple[int, ...] = ()
+    folder: str = "/"
     lists_root: bool = False
     reuses: bool = False
     root_has_their_proc: bool = True
@@ -76,7 +78,7 @@ _NAMESPACES = frozenset({"mnt", "pid", "net", "ipc", "uts"})
 
 TIER_1 = Kind(
     id="tier1", options=lambda: {"sandbox": "jail", "tier": 1}, source="sandbox, tier = 'jail', 1", what="tier 1",
-    own_namespaces=_NAMESPACES | {"user", "cgroup"}, between_guests=frozenset({"mnt", "user"}), lists_root=True,
+    own_namespaces=_NAMESPACES | {"user", "cgroup"}, between_guests=frozenset({"mnt", "user"}), folder="/scratch/output", lists_root=True,
     root_has_their_proc=False, host_packages=True,
 )  # fmt: skip
 TIER_2 = Kind(
@@ -85,7 +87,7 @@ TIER_2 = Kind(
 )  # fmt: skip
 DOCKER = Kind(
     id="docker", options=lambda: {"sandbox": DockerBackend()}, source="sandbox, tier = 'docker', None", what="Docker",
-    contained=True, own_namespaces=_NAMESPACES, between_guests=_NAMESPACES, groups=(65534,), one_layout=False,
+    contained=True, own_namespaces=_NAMESPACES, between_guests=_NAMESPACES, groups=(65534,), folder="/tmp", one_layout=False,
     caught_at=frozenset({"SandboxCrashed"}), gone_seconds=5.0, grace_seconds=4.0, runs=24, resident_bytes=256 << 20,
 )  # fmt: skip
 TENANT = Kind(

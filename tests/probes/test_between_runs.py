@@ -76,7 +76,7 @@ got = ["LEFT" in os.environ, mask == 0o111, signal.getsignal(signal.SIGUSR1) != 
 
 
 def test_p81_what_one_run_leaves_the_next_does_not_find(jail: Jail) -> None:
-    clean = [False, False, False, [], [], "/tmp" if jail.kind.own_files else "/"]
+    clean = [False, False, False, [], [], jail.kind.folder]
     assert jail.probe(FIND) == clean
     for _ in range(3):
         result = jail.run(LEAVE)

@@ -48,7 +48,7 @@ got = [names(path) for path in paths] + [sum(1 for _ in os.walk("/etc"))]
     assert seen[-1] > 1
     inside = jail.probe(snippet, paths=paths)
     assert inside[1:] == [None] * 5 + [0]
-    own = {"dev", "guest", "lib", "lib64", "packages", "python", "tmp", "usr"}
+    own = {"dev", "guest", "input", "lib", "lib64", "output", "packages", "python", "scratch", "tmp", "usr"}
     assert set(inside[0]) <= own if jail.kind.lists_root else inside[0] is None
 
 
@@ -251,7 +251,7 @@ def test_p12_the_working_folder_is_the_jails_own(jail: Jail, place: Path) -> Non
 got = [os.getcwd(), attempt(lambda: open("canary").close()), sum(attempt(lambda: os.fchdir(fd)) == "done" for fd in range(64))]
 """
     assert control(snippet, cwd=place)[:2] == [str(place), "done"]
-    assert jail.probe(snippet) == ["/tmp" if jail.kind.own_files else "/", "ENOENT", 0]
+    assert jail.probe(snippet) == [jail.kind.folder, "ENOENT", 0]
 
 
 @pytest.mark.parametrize("path", ["/tmp", "/dev/shm", "/var/tmp", "/run/lock"])

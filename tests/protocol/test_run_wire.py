@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import json
 from typing import Any
@@ -20,6 +21,7 @@ from callgate.protocol.run import (
     Event,
     Other,
     RunWire,
+    Showed,
     Wrote,
     encode_tools,
     error_reply,
@@ -56,6 +58,14 @@ EVENTS: dict[str, tuple[bytes, Event]] = {
     "white space": (b' { "jsonrpc" : "2.0", "method":"f","id":1 } \r\n', Called(1, "f", {})),
     "a print": (line(method="print", params={"text": "é"}), Wrote("é")),
     "a print of half a pair": (line(method="print", params={"text": "\ud800"}), Wrote("?")),
+    "a picture": (
+        line(method="rpc.display", params={"name": "a", "media_type": "image/png", "data": "AAAA"}),
+        Showed("a", "image/png", "AAAA", is_text=False),
+    ),
+    "a page": (
+        line(method="rpc.display", params={"text": "", "media_type": "text/html", "name": "é"}),
+        Showed("é", "text/html", "", is_text=True),
+    ),
     "a value": (line(result={"value": [1]}, id=1), Ended([1])),
     "a value that is text": (line(result={"value": None, "value_repr": "{1}"}, id=1), Ended(None, "{1}")),
     "a failure": (line(error={"code": -32010, "message": "", "data": {"kind": "X"}}, id=1), Ended(error={"kind": "X"})),
@@ -86,6 +96,8 @@ def test_a_message_becomes_an_event(name: str) -> None:
 
 
 CALL = line(method="f", params={}, id=7)
+SHOWN = {"name": "a", "media_type": "image/png", "data": "AAAA"}
+DISPLAY = '`rpc.display` is a notification with params {"name": ..., "media_type": ..., "data" or "text": ...}'
 REFUSED: dict[str, tuple[bytes, str]] = {
     "an id twice": (CALL + CALL, "the guest used the request id 7 twice"),
     "an id twice, off the fast lane": (CALL + line(method="f", params=[], id=7), "the guest used the request "
@@ -124,6 +136,20 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "a print of nothing": (
         line(method="print", params={"text": ""}),
         "the guest printed nothing, which no guest does",
+    ),
+    "a display without params": (line(method="rpc.display"), DISPLAY),
+    "a display with an id": (line(method="rpc.display", params=SHOWN, id=8), DISPLAY),
+    "a display of a number": (line(method="rpc.display", params=SHOWN | {"data": 1}), DISPLAY),
+    "a display of both": (line(method="rpc.display", params=SHOWN | {"text": ""}), DISPLAY),
+    "a display of neither": (line(method="rpc.display", params={"name": "", "media_type": "a/b", "x": ""}), DISPLAY),
+    "a display without a name": (line(method="rpc.display", params={"media_type": "a/b", "data": ""}), DISPLAY),
+    "a display of two lines of type": (
+        line(method="rpc.display", params=SHOWN | {"media_type": "text/html\n"}),
+        "the guest displayed something of the name 'a' and type 'text/html\\n'",
+    ),
+    "a display of a long name": (
+        line(method="rpc.display", params=SHOWN | {"name": "a" * 1_001}),
+        "the guest displayed something of the name 'aaa",
     ),
     "a cancel without params": (line(method="cancel"), 'a `cancel` notification needs params {"id": ...}'),
     "a cancel with an id": (CALL + line(method="cancel", params={"id": 7}, id=8), 'a `cancel` notification '
@@ -354,3 +380,18 @@ class Wire(RuleBasedStateMachine):
 
 
 TestWire = Wire.TestCase
+
+
+def test_a_displayed_picture_is_decoded_strictly_and_on_demand() -> None:
+    assert Showed("a", "image/png", "aGk=", is_text=False).data() == b"hi"
+    assert Showed("a", "text/html", "\ud800é", is_text=True).data() == "?é".encode()
+    for wrong in ("a", "aGk", "a Gk=", "aGk=\n", "é", "=aGk", "aGk=aGk="):
+        with pytest.raises(ProtocolError, match="the guest displayed what is not base64"):
+            Showed("a", "image/png", wrong, is_text=False).data()
+
+
+@given(st.binary(max_size=100))
+def test_the_size_of_what_is_displayed_is_never_over_its_lower_bound(data: bytes) -> None:
+    shown = Showed("a", "image/png", base64.b64encode(data).decode(), is_text=False)
+    assert shown.data() == data
+    assert shown.size_bytes <= len(data) <= shown.size_bytes + 2

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,3 +39,12 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 async def runtime(anyio_backend: str) -> AsyncIterator[Runtime]:
     async with opened(pool_size=2) as entered:
         yield entered
+
+
+@pytest.fixture(scope="session")
+def site_packages() -> str:
+    """A folder of third-party packages for programs: this Python's own, with numpy and pandas, and often matplotlib."""
+    spec = importlib.util.find_spec("numpy")
+    if spec is None or spec.origin is None:
+        pytest.skip("numpy is not installed")
+    return str(Path(spec.origin).parent.parent)

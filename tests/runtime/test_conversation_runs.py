@@ -27,7 +27,7 @@ async def runtime(anyio_backend: str) -> AsyncIterator[Runtime]:
 async def test_programs_of_a_conversation_may_share_their_variables(runtime: Runtime) -> None:
     async with runtime.conversation(session=True) as one, runtime.conversation(session=True) as other:
         texts = {each["name"]: each["description"] for each in one.tool_definitions("anthropic")}
-        assert "Variables stay for your next program" in texts["execute_code"]
+        assert "Variables stay for the next program" in texts["execute_code"]
         assert (await one.answer("execute_code", {"code": "x = 1"})).ok
         assert await one.handle("execute_code", {"code": "x + 1"}) == "Value: 2"
         assert not (await other.answer("execute_code", {"code": "x"})).ok

@@ -82,7 +82,7 @@ async def test_where_there_is_no_sandbox_the_text_says_what_a_program_can_do_the
             assert "NotAGraph" in answer.text, name
         assert await runtime.handle("execute_code", {"code": CAN}) == '1.0 "clear"\n1.0 "clear"\nValue: 2.0'
     unseen = described(made(*many(3_000)), "execute_code")
-    assert "For tools you do not see: search_tools, before you write the program." in unseen
+    assert "For tools not shown: search_tools, before you write the program." in unseen
     assert "await search_tools" not in unseen
     sandboxed = described(Runtime([order], sandbox="unsafe"), "execute_code")
     assert "raises ToolError (no import); catch it to go on" in sandboxed
@@ -128,8 +128,8 @@ def test_no_text_is_longer_than_openai_takes(
         plan_as_text=directly,
     )  # fmt: skip
     for name in META_TOOLS:
-        for language in get_args(Language):
-            assert len(text_of(name, dataclasses.replace(here, language=language))) <= MAX_TEXT
+        for language, files in itertools.product(get_args(Language), (False, True)):
+            assert len(text_of(name, dataclasses.replace(here, language=language, files=files))) <= MAX_TEXT
     assert len(instructions(here)) <= MAX_TEXT
 
 
@@ -305,3 +305,14 @@ async def test_the_examples_do_what_they_show() -> None:
             assert (await runtime.answer("search_tools", example)).ok
         names = described(runtime, "describe_tools").split("Example: ")[1]
         assert "async def get_weather" in await runtime.handle("describe_tools", names)
+
+
+def test_the_text_names_files_where_programs_may_have_them() -> None:
+    jailed = described(Runtime([order]), "execute_code")
+    assert "display(x) shows a table or plot; files: read /input, write /output." in jailed
+    bare = described(Runtime([order], sandbox="unsafe"), "execute_code")
+    assert "display(x)" in bare
+    assert "/output" not in bare
+    graphs = described(Runtime([order], sandbox=None), "execute_code")
+    assert "display" not in graphs
+    assert "/output" not in graphs

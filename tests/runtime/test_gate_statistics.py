@@ -80,7 +80,7 @@ async def test_what_is_not_an_attempt_is_not_noted() -> None:
     @tool(allowed_callers=["direct"])
     async def forbidden() -> None: ...
 
-    run = opened(Gate(Registry([cached, asked, forbidden]), approve=lambda request: Deny("no")))  # type: ignore[arg-type, return-value]
+    run = opened(Gate(Registry([cached, asked, forbidden]), approve=lambda request: Deny("no")))
     for name, arguments in (("asked", {}), ("forbidden", {}), ("unknown", {}), ("cached", {"n": "x"})):
         await failure_of(run, name, arguments)
     assert run.offer.registry.statistics.all() == {}

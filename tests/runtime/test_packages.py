@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import pytest
@@ -16,14 +15,6 @@ MEAN = "import numpy as np\nfloat(np.arange(5).mean())"
 DRAW = (
     "import numpy as np, random\n[float(np.random.random()), float(np.random.default_rng().random()), random.random()]"
 )
-
-
-@pytest.fixture(scope="module")
-def site_packages() -> str:
-    spec = importlib.util.find_spec("numpy")
-    if spec is None or spec.origin is None:
-        pytest.skip("numpy is not installed")
-    return str(Path(spec.origin).parent.parent)
 
 
 @pytest.mark.parametrize("tier", [1, 2])

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any, assert_type
 
 from callgate import (
+    Agent,
+    AgentResult,
     Allow,
     Answer,
     ApprovalRequest,
+    Artifact,
     CallEnded,
     CallProgressed,
     CallRecord,
@@ -17,6 +20,7 @@ from callgate import (
     Conversation,
     Deny,
     Described,
+    Displayed,
     Event,
     Finding,
     Found,
@@ -36,11 +40,15 @@ from callgate import (
     StepEnded,
     StepResult,
     StepStarted,
+    SyncConversation,
+    SyncRuntime,
+    SyncSession,
     Tool,
     ToolError,
     report_progress,
     tool,
 )
+from callgate.agent import ScriptedModel
 
 
 @tool
@@ -68,6 +76,8 @@ def on_event(event: Event) -> None:
         assert_type(event.text, str)
     elif isinstance(event, CallStarted | CallEnded):
         assert_type(event.record, CallRecord)
+    elif isinstance(event, Displayed):
+        assert_type(event.artifact, Artifact)
     elif isinstance(event, CallProgressed):
         assert_type(event.progress, float)
     elif isinstance(event, StepStarted):
@@ -150,3 +160,48 @@ async def use() -> None:
             assert_type(conversation.tool_definitions("mcp"), list[dict[str, Any]])
             assert_type(conversation.state(), dict[str, Any])
             assert_type(conversation.found, tuple[str, ...])
+
+
+def use_without_await() -> None:
+    with SyncRuntime(
+        [plain, with_options, undecorated], sandbox="auto", limits=Limits(wall_seconds=60), approve=approve
+    ) as runtime:
+        assert_type(runtime, SyncRuntime)
+        assert_type(runtime.runtime, Runtime)
+        assert_type(runtime.registry, Registry)
+        assert_type(runtime.execute_code("1", inputs={"x": 1}, tools=["plain"], on_event=on_event), CodeResult)
+        with runtime.session(limits=Limits()) as session:
+            assert_type(session, SyncSession)
+            assert_type(session.alive, bool)
+            assert_type(session.execute_code("1"), CodeResult)
+            assert_type(runtime.answer("execute_code", {"code": "1"}, session=session), Answer)
+        with runtime.stream_code("1") as stream:
+            for event in stream:
+                on_event(event)
+            assert_type(stream.result, CodeResult | None)
+        for event in runtime.stream_code("1"):
+            on_event(event)
+        assert_type(runtime.check("1"), list[Finding])
+        assert_type(runtime.compile("1"), Compilation)
+        assert_type(runtime.execute_tool_plan({"steps": []}, tools=["plain"], on_event=on_event), PlanResult)
+        assert_type(runtime.stream_plan(iter(["{}"])), PlanResult)
+        assert_type(runtime.check_plan("{}"), list[PlanFault])
+        assert_type(runtime.explain_plan("{}", "json"), str)
+        assert_type(runtime.handle("execute_code", {"code": "1"}), str)
+        assert_type(runtime.tool_definitions("anthropic", direct="all", strict=True), list[dict[str, Any]])
+        assert_type(runtime.tool_choice("openai", "required", parallel=False), dict[str, Any])
+        assert_type(runtime.search_tools("weather", limit=3), SearchResult)
+        assert_type(runtime.describe_tools(["plain"]), Described)
+        with runtime.conversation(loader=load, session=True, direct=["plain"]) as conversation:
+            assert_type(conversation, SyncConversation)
+            assert_type(conversation.runtime, SyncRuntime)
+            assert_type(conversation.answer("search_tools", {"query": "x"}, session=session), Answer)
+            assert_type(conversation.tool_definitions("mcp"), list[dict[str, Any]])
+            assert_type(conversation.state(), dict[str, Any])
+            assert_type(conversation.found, tuple[str, ...])
+        assert_type(Agent(ScriptedModel(["yes"]), runtime).run_sync("Is it?"), AgentResult)
+    opened = SyncRuntime().open()
+    assert_type(opened, SyncRuntime)
+    opened.close()
+    runtime.execute_code("1", limit=Limits())  # type: ignore[call-arg]
+    SyncRuntime(tool=[plain])  # type: ignore[call-arg]

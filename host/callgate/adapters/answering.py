@@ -10,8 +10,7 @@ from callgate.errors import ConfigurationError
 from callgate.runtime import Answer, Conversation, Event, Runtime
 from callgate.runtime.answers import CallOptions
 from callgate.runtime.model import META_TOOLS, DefinitionOptions, Provider
-
-from .opening import in_its_loop, open_while
+from callgate.runtime.opening import in_its_loop, open_while
 
 __all__ = ["Answering"]
 

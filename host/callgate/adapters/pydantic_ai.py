@@ -28,9 +28,9 @@ from callgate.errors import ConfigurationError
 from callgate.runtime import Answer, Conversation, Event, Runtime
 from callgate.runtime.model import DefinitionOptions
 from callgate.runtime.model.providers import FROM_TOOLS, label
+from callgate.runtime.opening import open_while
 
 from .answering import Answering
-from .opening import open_while
 
 __all__ = ["CallgateToolset"]
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any, TextIO
 
-from callgate import CallEnded, Event, Printed, event_loop
+from callgate import CallEnded, Displayed, Event, Printed, event_loop
 
 from .offer import Offer
 from .options import Source
-from .screen import Approver, Line, Screen, call_line
+from .pictures import inline, protocol_of
+from .screen import Approver, Drawing, Line, Screen, call_line
 from .tips import headline, tip
 from .words import Exit, OutputLost, counted, data_only, emit_json, explain, finding_line, say
 
@@ -28,6 +30,7 @@ def run_program(source: Source, inputs: dict[str, Any], options: dict[str, Any])
 async def _run(offer: Offer, data: TextIO, source: Source, inputs: dict[str, Any], options: dict[str, Any]) -> int:
     path, verbose = options["path"], options["verbose"]
     screen = Screen(None if options["json"] else data)
+    pictures = protocol_of(os.environ) if data.isatty() else None
     runtime = offer.runtime(
         approve=Approver(screen, yes=options["yes"], person=source.person), pool_size=0,
         **({"sandbox": None} if path == "plan" else {}),
@@ -36,6 +39,9 @@ async def _run(offer: Offer, data: TextIO, source: Source, inputs: dict[str, Any
     def tell(event: Event) -> None:
         if isinstance(event, Printed):
             screen.add(event.text)
+        elif isinstance(event, Displayed):
+            if pictures is not None and (drawn := inline(event.artifact, pictures)):
+                screen.add(Drawing(drawn))
         elif verbose and isinstance(event, CallEnded):
             screen.add(Line("call", call_line(event.record), "dim"))
 

@@ -8,7 +8,7 @@ library. A message that is not JSON, answers something never asked, or reuses an
 ======================  ================================================  ===========================
 state                   what may come                                     leads to
 ======================  ================================================  ===========================
-``running``             call, print, cancel, withdrawn, other,            ``running``
+``running``             call, print, display, cancel, withdrawn, other,   ``running``
                         ending (once)
 ``running``             the reply to `execute`                            ``ended``
 ``running``             anything else                                     ``broken`` (ProtocolError)
@@ -18,6 +18,8 @@ state                   what may come                                     leads 
 
 from __future__ import annotations
 
+import base64
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -26,19 +28,22 @@ from callgate.errors import LimitReached, ProtocolError, ToolError
 from callgate.limits import Limits
 from callgate.tools.turns import LARGE_BYTES
 from callgate_guest.json_forms import encoder
-from callgate_guest.wire import CANCEL, ENDING, EXECUTE, PRINT, WITHDRAWN, LineBuffer
+from callgate_guest.wire import CANCEL, DISPLAY, ENDING, EXECUTE, MESSAGE_BYTES, PRINT, WITHDRAWN, LineBuffer
 
 from .decode import decode, decoding
 from .logs import Logs, printable
 
 __all__ = [
-    "NOTES", "CallCancelled", "Called", "Ended", "Ending", "Event", "Other", "RunWire", "Withdrawn", "Working", "Wrote",
-    "encode", "encode_tools", "error_object", "error_reply", "result_reply", "value_bytes",
+    "NOTES", "CallCancelled", "Called", "Ended", "Ending", "Event", "Other", "RunWire", "Showed", "Withdrawn",
+    "Working", "Wrote", "encode", "encode_tools", "error_object", "error_reply", "result_reply", "value_bytes",
 ]  # fmt: skip
 
 _ID_LENGTH = 64
 _LARGEST_ID = 2**53
 """Largest request id: larger integers can all have one hash, which makes a set of them as slow as a list."""
+_NAME_LENGTH = 1_000
+_MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}", re.ASCII)
+"""RFC 6838, 4.2; in lower case."""
 _REPR_LENGTH = 200_000
 """Characters of a value's text that are kept; the guest cuts far earlier."""
 NOTES = ("dropped", "failed", "waiting")
@@ -59,6 +64,32 @@ class Wrote:
     """The program printed."""
 
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Showed:
+    """The program displayed a value: its rich form, not yet decoded."""
+
+    name: str
+    media_type: str
+    """As the guest says."""
+    content: str
+    is_text: bool
+    """Whether `content` is text; else it is base64."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Lower bound on the size of `data`."""
+        return len(self.content) if self.is_text else max(len(self.content) * 3 // 4 - 2, 0)
+
+    def data(self) -> bytes:
+        """The decoded content. Raises `ProtocolError`."""
+        if self.is_text:
+            return self.content.encode("utf-8", "replace")
+        try:
+            return base64.b64decode(self.content, validate=True)
+        except ValueError as error:
+            raise ProtocolError(f"the guest displayed what is not base64: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +140,7 @@ class Working:
 
 WORKING = Working()
 
-Event = Called | Wrote | CallCancelled | Withdrawn | Other | Ending | Ended | Working
+Event = Called | Wrote | Showed | CallCancelled | Withdrawn | Other | Ending | Ended | Working
 
 
 encode: Callable[[Any], str] = encoder()
@@ -189,10 +220,12 @@ class RunWire:
             LimitReached: the request is too long.
         """
         kept = ',"keeps":true' if keeps else ""
-        params = f'{{"code":{encode(code)},{tools},"inputs":{inputs}{kept}}}'
+        most = self._limits.max_message_bytes
+        bound = "" if most == MESSAGE_BYTES else f',"most":{most}'
+        params = f'{{"code":{encode(code)},{tools},"inputs":{inputs}{bound}{kept}}}'
         data = f'{{"jsonrpc":"2.0","method":"{EXECUTE}","params":{params},"id":{self._number}}}\n'.encode()
-        if len(data) > self._limits.max_message_bytes:
-            raise LimitReached("max_message_bytes", self._limits.max_message_bytes, len(data))
+        if len(data) > most:
+            raise LimitReached("max_message_bytes", most, len(data))
         return data
 
     def receive(self, data: bytes) -> Iterator[Event]:
@@ -257,6 +290,8 @@ class RunWire:
         params = message.get("params")
         if method == PRINT:
             return self._print(message, params)
+        if method == DISPLAY:
+            return self._display(message, params)
         if method == CANCEL:
             if type(params) is not dict or type(params.get("id")) not in (int, str) or "id" in message:
                 raise ProtocolError('a `cancel` notification needs params {"id": ...}')
@@ -295,6 +330,18 @@ class RunWire:
         if not text:
             raise ProtocolError("the guest printed nothing, which no guest does")
         return Wrote(printable(text))
+
+    def _display(self, message: dict[str, Any], params: Any) -> Event:
+        given = params if type(params) is dict and "id" not in message else {}
+        name, media_type, data, text = map(given.get, ("name", "media_type", "data", "text"))
+        content = text if data is None else data
+        if type(name) is not str or type(media_type) is not str or type(content) is not str or len(given) != 3:
+            raise ProtocolError(
+                f'`{DISPLAY}` is a notification with params {{"name": ..., "media_type": ..., "data" or "text": ...}}'
+            )
+        if len(name) > _NAME_LENGTH or _MEDIA_TYPE.fullmatch(media_type) is None:
+            raise ProtocolError(f"the guest displayed something of the name {name!r:.80} and type {media_type!r:.80}")
+        return Showed(name, media_type, content, data is None)
 
     def _withdrawn(self, message: dict[str, Any], params: Any) -> Event:
         given = params if type(params) is dict and "id" not in message else {}

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         CallEnded,
         CallProgressed,
         CallStarted,
+        Displayed,
         Event,
         Printed,
         StepEnded,
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from .result import CodeResult, RunError, RunUsage
     from .runtime import Runtime
     from .session import CodeStream, Session
+    from .sync.conversation import SyncConversation
+    from .sync.runtime import SyncRuntime
+    from .sync.session import SyncSession
 
 __all__ = [
     "Allow",
@@ -49,6 +53,7 @@ __all__ = [
     "Conversation",
     "Deny",
     "Described",
+    "Displayed",
     "Event",
     "Found",
     "NotAGraph",
@@ -64,6 +69,9 @@ __all__ = [
     "StepEnded",
     "StepResult",
     "StepStarted",
+    "SyncConversation",
+    "SyncRuntime",
+    "SyncSession",
     "report_progress",
 ]
 
@@ -79,6 +87,7 @@ __getattr__, __dir__ = names_from(
             "CallEnded",
             "CallProgressed",
             "CallStarted",
+            "Displayed",
             "Event",
             "Printed",
             "StepEnded",
@@ -92,5 +101,8 @@ __getattr__, __dir__ = names_from(
         "result": ("CodeResult", "RunError", "RunUsage"),
         "runtime": ("Runtime",),
         "session": ("CodeStream", "Session"),
+        "sync.conversation": ("SyncConversation",),
+        "sync.runtime": ("SyncRuntime",),
+        "sync.session": ("SyncSession",),
     },
 )

@@ -76,7 +76,8 @@ class Answer:
     bare: bool = False
     """The tool promises an object, so that `structured` is `value` itself, and not ``{"result": value}``."""
     artifacts: tuple[Artifact, ...] = ()
-    """What the program displayed and left, and the artifacts whose handles are in the result, in that order."""
+    """What the program displayed and left, and the artifacts whose handles are in the result or in a plan's outputs, in
+    that order."""
     pictures: tuple[Picture, ...] = ()
     """Pictures for the model, beside the text: at most 4 of the `artifacts`, scaled down."""
 
@@ -163,8 +164,12 @@ class Answers:
         sandbox, policy = runtime._sandbox, runtime._language.policy
         language: Language = "graphs" if sandbox is None else "full" if policy == "none" else "restricted"
         python = python_here if sandbox is None else lambda: getattr(sandbox[0], "python", "")
+
+        def files() -> bool:
+            return sandbox is not None and not getattr(sandbox[0], "no_files", "none")
+
         self.runtime = runtime
-        self.definitions = Definitions(runtime.registry, limits, language, python)
+        self.definitions = Definitions(runtime.registry, limits, language, python, files)
         """The definitions that the model gets."""
         self.names = self.definitions.names
 
@@ -290,7 +295,7 @@ _MOST_ARTIFACTS = 100
 
 
 def _artifacts_of(answer: Answer, shelf: Shelf) -> tuple[Artifact, ...]:
-    """The artifacts of an answer, each once: those of its program or plan, and those that its result names."""
+    """The artifacts of an answer, each once: those of its program, and those that its result or its outputs name."""
     texts: Iterable[str] = ()
     made: Iterable[Artifact] = ()
     match answer.result:
@@ -302,7 +307,6 @@ def _artifacts_of(answer: Answer, shelf: Shelf) -> tuple[Artifact, ...]:
         case None:
             texts = (answer.text,) if answer.ok else ()
         case plan:
-            made = plan.artifacts
             texts = (step.result_json or "" for step in plan.steps if step.id in plan.outputs)
     found = {each.handle: each for each in made}
     for text in texts:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # imported at first use: a host that only runs programs needs
     from .discovery.conversation import Conversation
     from .discovery.found import Described, SearchResult
     from .discovery.loading import Loader
-    from .discovery.search import ToolSearch
+    from .discovery.search import FindOptions, ToolSearch
     from .model.meta import DefinitionOptions, MetaTool
     from .model.providers import Provider
     from .run import Language
@@ -113,7 +113,7 @@ class ForModels:
 
         return stubs(self.registry, detail=detail, names=names)
 
-    def search_tools(self, query: str = "", **options: Any) -> SearchResult:
+    def search_tools(self, query: str = "", **options: Unpack[FindOptions]) -> SearchResult:
         """Tools by what they do: see `ToolSearch.find`."""
         return self.search.find(query, **options)
 

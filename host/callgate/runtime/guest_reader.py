@@ -14,12 +14,24 @@ from itertools import chain
 import anyio.lowlevel
 
 from callgate.errors import LimitReached
-from callgate.protocol.run import CallCancelled, Called, Ended, Ending, Event, Other, RunWire, Withdrawn, Working, Wrote
+from callgate.protocol.run import (
+    CallCancelled,
+    Called,
+    Ended,
+    Ending,
+    Event,
+    Other,
+    RunWire,
+    Showed,
+    Withdrawn,
+    Working,
+    Wrote,
+)
 from callgate.sandbox.backend import Guest
 
 from .driver import Driver
 from .first_step import asyncio_task, in_the_name_of
-from .gate.events import Printed, tell
+from .gate.events import Displayed, Printed, tell
 from .run import CodeRun
 
 __all__ = ["GuestReader", "Job"]
@@ -162,6 +174,8 @@ class GuestReader(Driver[object, Job]):
             self.submit(event.id, event)
         elif type(event) is Wrote:
             self._print(event.text)
+        elif type(event) is Showed:
+            self._show(event)
         elif type(event) is Ending:
             self.ending = event
         elif isinstance(event, (Withdrawn, Other)):
@@ -177,6 +191,14 @@ class GuestReader(Driver[object, Job]):
             self._print(self._guest.unread_output().decode("utf-8", "replace"))
         except LimitReached as error:
             self.fail(error)
+
+    def _show(self, shown: Showed) -> None:
+        """Keep what the program displays; within the limits of artifacts, it is decoded."""
+        products = self._run.products
+        if products.takes(shown.name, shown.size_bytes):
+            kept = products.add_shown(shown.name, shown.media_type, shown.data())
+            if kept is not None:
+                tell(self._run.on_event, Displayed(kept))
 
     def _print(self, text: str) -> None:
         try:

@@ -292,8 +292,7 @@ async def in_guest(run: CodeRun, backend: Backend, pool: WarmPool) -> CodeResult
     guest_run = GuestRun(run, guest)
     try:
         await guest_run.run()
-        guest.kill()
-        await run.products.collect(guest)
+        await run.products.collect(guest, over=True)
     finally:
         if guest_run.sound:
             pool.checkin(guest)

@@ -4,9 +4,10 @@ leaves. Knows no guest's bytes and no sandbox."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from callgate.artifacts import Artifact, Shelf
+from callgate.artifacts import Artifact, Shelf, clean_name
 from callgate.errors import ToolError
 from callgate.limits import Limits
 from callgate.sandbox.backend import Guest
@@ -15,6 +16,8 @@ __all__ = ["Products"]
 
 _MOST_NOTES = 10
 _SOURCE = "program"
+_TEXTS = ("text/html", "text/markdown", "image/svg+xml")
+"""Types of text that content need not show."""
 
 
 class Products:
@@ -34,12 +37,21 @@ class Products:
         self._limits = limits
         self._bytes = 0
         self._left: list[str] = []
+        self._more_left = 0
+        """Others that were not kept, which `notes` counts."""
+
+    def takes(self, name: str, size: int) -> bool:
+        """Whether there is room for an artifact; `notes` tells it if there is none."""
+        reason = self._no_room(size)
+        if reason and len(self._left) < _MOST_NOTES:
+            self._left.append(f"{clean_name(name) or 'an artifact'} was not kept: {reason}")
+        elif reason:
+            self._more_left += 1
+        return not reason
 
     def add(self, artifact: Artifact) -> Artifact | None:
         """Keep it, and return it with its handle; None if that would pass a limit, which `notes` tells."""
-        reason = self._no_room(artifact.size_bytes)
-        if reason:
-            self._left.append(f"{artifact.name} was not kept: {reason}")
+        if not self.takes(artifact.name, artifact.size_bytes):
             return None
         return self._put(artifact)
 
@@ -72,22 +84,37 @@ class Products:
         self.artifacts.append(kept)
         return kept
 
-    async def collect(self, guest: Guest) -> None:
-        """Take the files that a program has left. The guest is dead, or idle and frozen."""
+    def add_shown(self, name: str, media_type: str, data: bytes) -> Artifact | None:
+        """Keep what a program displays: see `add`. What is declared counts only for text, else the content does."""
+        artifact = Artifact.named(name, data, _SOURCE)
+        if artifact.media_type == "text/plain" and media_type in _TEXTS:
+            artifact = replace(artifact, media_type=media_type)
+        return self.add(artifact)
+
+    async def collect(self, guest: Guest, *, over: bool = False) -> None:
+        """Take the files that a program has left. The guest is idle.
+
+        Args:
+            guest: ran the program.
+            over: it runs no other: a guest with files is killed first.
+        """
         collecting = getattr(guest, "collect", None)
         if collecting is None:
             return
+        if over:
+            guest.kill()
         most = self._limits.max_artifacts - len(self.artifacts)
         collected = await collecting(most, self._limits.max_artifact_bytes - self._bytes)
-        self._left += collected.left
+        self._left += collected.left[: _MOST_NOTES - len(self._left)]
+        self._more_left += max(0, len(collected.left) - _MOST_NOTES)
         for name, data in collected.files:
             self.add(Artifact.named(name, data, _SOURCE))
 
     @property
     def notes(self) -> list[str]:
         """What was not kept, and why."""
-        more = len(self._left) - _MOST_NOTES
-        return [*self._left[:_MOST_NOTES], *([f"{more} more artifacts were not kept"] if more > 0 else [])]
+        more = self._more_left
+        return [*self._left, *([f"{more:,} more artifacts were not kept"] if more else [])]
 
     def _no_room(self, size: int, others: int = 0, other_bytes: int = 0) -> str:
         """Why an artifact of this size cannot be kept beside so many others that are not kept yet; empty if it can."""

@@ -142,6 +142,17 @@ class CodeResult:
         found = await pictures_of(self.artifacts)
         return blocks(provider, found.told(self.for_model(max_characters)), found.shown)
 
+    def _repr_html_(self) -> str:
+        """The result in a notebook: its value, prints, pictures, and its calls in time; of a bounded size."""
+        from .shown import code_html
+
+        return code_html(self)
+
+    def _repr_markdown_(self) -> str:
+        from .shown import code_markdown
+
+        return code_markdown(self)
+
     def _failure(self) -> str:
         assert self.error is not None
         error = self.error

@@ -65,7 +65,8 @@ class Runtime(ForModels, ForPlans):
             ``"unsafe"`` (nothing confines; for debugging), or a backend, e.g. `DockerBackend`. ``None`` runs plans,
             tools, and programs that are graphs of tool calls: nothing that needs a sandbox.
         limits: for each run without limits of its own.
-        approve: asked before every call of a tool with `requires_approval`; without it, such calls are refused.
+        approve: a function, plain or async, that is asked before every call of a tool with `requires_approval`; without
+            it, such calls are refused.
         approve_plan: a function, plain or async, that receives a `PlanApprovalRequest` before any plan runs, a model's
             plans included. It returns `Allow()`, ``Allow(another_plan)`` or `Deny(reason)`; an exception is a no.
             No tool is called before the answer, and `wall_seconds` begins after it. Programs need no such approval.

@@ -13,12 +13,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import anyio
+import anyio.to_thread
 
-from callgate.errors import SandboxCrashed, SandboxError, SandboxUnavailable
+from callgate.artifacts import clean_name
+from callgate.errors import ConfigurationError, SandboxCrashed, SandboxError, SandboxUnavailable
 
-from .backend import Allowance, python_here
+from .backend import Allowance, Files, python_here
 from .launching import ZygoteSettings
 from .self_test import SELF_TEST_ALLOWANCE, prove
+from .staging import checked_folders, remove_abandoned
 from .zygote import JailedGuest, Zygote
 
 __all__ = ["JailBackend"]
@@ -30,6 +33,7 @@ _DESCRIPTIONS = {
     2: "jail, tier 2 (no namespaces here): Landlock, seccomp, rlimits, no capabilities; "
     "file names of the host can be probed with stat",
 }
+_NO_FILES = "the jail's tier 2 has no files: allow user namespaces for tier 1, or use sandbox='docker'"
 
 
 class JailBackend:
@@ -39,7 +43,10 @@ class JailBackend:
         tier: 1 or 2 to insist on it; ``None`` takes the strongest that passes its self-test.
         packages: a site-packages folder of the host that guests may import from, read-only.
         preimport: modules imported ahead, for every guest.
-        folders: folders of the host that guests may read, by their names below ``/input``.
+        folders: folders of the host that guests may read, by their names below ``/input``. Only tier 1 has them.
+
+    Raises:
+        ConfigurationError: a folder has no name that it can have below ``/input``, or `tier` is 2.
     """
 
     name = "jail"
@@ -53,8 +60,11 @@ class JailBackend:
         preimport: tuple[str, ...] = (),
         folders: Mapping[str, str | os.PathLike[str]] | None = None,
     ) -> None:
-        self._settings = ZygoteSettings(tier=tier or 1, packages=packages, preimport=preimport)
-        self._tiers = (tier,) if tier else (1, 2)
+        named = tuple(_named(name, path) for name, path in (folders or {}).items())
+        if named and tier == 2:
+            raise ConfigurationError(f"folders: {_NO_FILES}")
+        self._settings = ZygoteSettings(tier=tier or 1, packages=packages, preimport=preimport, folders=named)
+        self._tiers = (tier,) if tier else (1,) if named else (1, 2)
         self._zygote: Zygote | None = None
         self._retired: set[Zygote] = set()
         self._replacing = anyio.Lock()
@@ -73,7 +83,7 @@ class JailBackend:
     @property
     def no_files(self) -> str:
         """Why guests have no files."""
-        return "the jail's tier 2 has no files: allow user namespaces for tier 1, or use sandbox='docker'"
+        return _NO_FILES if self.tier == 2 else ""
 
     @property
     def zygote_pid(self) -> int:
@@ -85,6 +95,9 @@ class JailBackend:
             raise SandboxUnavailable("the jail needs Linux; on other systems, run callgate in a Linux virtual machine")
         self._replacing = anyio.Lock()  # a lock belongs to one event loop, and this may be entered again in another
         self._retired.clear()
+        await anyio.to_thread.run_sync(remove_abandoned)
+        if self._settings.folders:
+            await anyio.to_thread.run_sync(checked_folders, dict(self._settings.folders))
         try:
             for tier in self._tiers:
                 self._settings = replace(self._settings, tier=tier)
@@ -112,12 +125,26 @@ class JailBackend:
             self._zygote = None
 
     async def open(self, allowance: Allowance) -> JailedGuest:
+        return await self._opened(allowance)
+
+    async def open_with(self, allowance: Allowance, files: Files) -> JailedGuest:
+        """A guest that finds the files below /input: see `Backend`.
+
+        Raises:
+            ConfigurationError: a file cannot be read, or its name is taken.
+            SandboxError: it cannot be had.
+        """
+        if self.no_files:
+            raise SandboxUnavailable(self.no_files)
+        return await self._opened(allowance, files)
+
+    async def _opened(self, allowance: Allowance, files: Files | None = None) -> JailedGuest:
         try:
-            return await (await self._working_zygote()).spawn(allowance)
+            return await (await self._working_zygote()).spawn(allowance, files)
         except SandboxCrashed:
             if self._zygote is None or self._zygote.alive:
                 raise
-        return await (await self._working_zygote()).spawn(allowance)  # the zygote had died; once more, with a new one
+        return await (await self._working_zygote()).spawn(allowance, files)  # once more, with a new zygote
 
     async def _working_zygote(self) -> Zygote:
         zygote = self._zygote
@@ -150,6 +177,13 @@ class JailBackend:
             await zygote.close()
             raise
         return zygote
+
+
+def _named(name: str, path: str | os.PathLike[str]) -> tuple[str, str]:
+    """The operator's folder, under a name that is one step below /input."""
+    if not name or "/" in name or clean_name(name) != name:
+        raise ConfigurationError(f"folders: {name!r} is no name of a folder below /input, such as 'data'")
+    return name, os.path.abspath(path)
 
 
 def _check_from_outside(pid: int) -> None:

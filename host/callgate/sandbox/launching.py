@@ -13,11 +13,12 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
 from .backend import guest_command
+from .staging import Staging
 
 __all__ = ["ZygoteSettings", "end_at_once", "launched", "launched_ahead"]
 
-Launched = tuple[subprocess.Popen[bytes], socket.socket]
-"""The process, and the host's end of the socket to it."""
+Launched = tuple[subprocess.Popen[bytes], socket.socket, Staging | None]
+"""The process, the host's end of the socket to it, and what has the files of its guests, in tier 1."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,11 +29,13 @@ class ZygoteSettings:
         tier: 1 with namespaces, 2 without.
         packages: a site-packages folder of the host that guests may import from, read-only.
         preimport: modules that the zygote imports before it forks.
+        folders: folders of the host that guests may read, by their names below ``/input``. Only in tier 1.
     """
 
     tier: int
     packages: str | None = None
     preimport: tuple[str, ...] = ()
+    folders: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         if self.packages is not None:  # a zygote works in another folder
@@ -54,10 +57,12 @@ def launched_ahead(settings: ZygoteSettings) -> Iterator[None]:
         yield
     finally:
         if settings in _ahead:
-            process, control = _ahead.pop(settings)
+            process, control, staging = _ahead.pop(settings)
             end_at_once(process)
             process.wait()
             control.close()
+            if staging is not None:
+                staging.remove()
 
 
 def end_at_once(process: subprocess.Popen[bytes]) -> None:
@@ -72,6 +77,20 @@ def launched(settings: ZygoteSettings) -> Launched:
 
 
 def _launch(settings: ZygoteSettings, *, brief: bool = False) -> Launched:
+    staging = Staging() if settings.tier == 1 else None
+    try:
+        process, control = _started()
+    except BaseException:
+        if staging is not None:
+            staging.remove()
+        raise
+    told = {**asdict(settings), "brief": brief, "staging": staging and staging.folder}
+    with contextlib.suppress(OSError):  # it ended at once, which its zygote sees
+        control.send(json.dumps(told).encode())
+    return process, control, staging
+
+
+def _started() -> tuple[subprocess.Popen[bytes], socket.socket]:
     ours, theirs = _control_pair()
     with theirs:
         try:
@@ -83,8 +102,6 @@ def _launch(settings: ZygoteSettings, *, brief: bool = False) -> Launched:
         except BaseException:
             ours.close()
             raise
-    with contextlib.suppress(OSError):  # it ended at once, which its zygote sees
-        ours.send(json.dumps({**asdict(settings), "brief": brief}).encode())
     return process, ours
 
 

@@ -15,7 +15,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import anyio
@@ -31,6 +31,7 @@ __all__ = ["FILES_HINT", "Pipes", "ProcessGuest", "make_pipes", "open_pipes", "r
 FILES_HINT = "; raise the limit on open files (ulimit -n), or run fewer programs at a time"
 _CHUNK = 1 << 16
 _PIECES_LEFT = 64
+_FREEZE_MILLISECONDS = 50
 _HELD = 1 << 20  # bytes read ahead of the consumer before the guest is left to wait
 
 
@@ -228,6 +229,19 @@ def _read(fd: int) -> bytes | None:
         return b""
 
 
+def _is_stopped(pid: int) -> bool:
+    """Whether all threads of a process are stopped, or gone; also if /proc does not say."""
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return True
+    for thread in threads:
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{thread}/stat", "rb") as stat:
+            if stat.read(4096).rpartition(b") ")[2][:1] not in b"TtZX":
+                return False
+    return True
+
+
 class ProcessGuest:
     """A guest that is a process of this machine: its pipes, a pidfd, and what the kernel says of it."""
 
@@ -237,6 +251,7 @@ class ProcessGuest:
         self._status = -1  # /proc/PID/status, opened ahead to save time at the end of a run
         self._exit: GuestExit | None = None
         self.pid = 0
+        self.killed = False
 
     def began(self, pid: int, pidfd: int) -> None:
         """The process exists. Takes over its pidfd. A `pid` of 0 is unknown."""
@@ -294,7 +309,27 @@ class ProcessGuest:
         except (OSError, ValueError):  # it is just ending, or /proc is not there
             return None
 
-    def kill(self) -> None:
+    @contextlib.asynccontextmanager
+    async def frozen(self) -> AsyncIterator[None]:
+        """Stop the process for the time of the block, unless it was killed. After a while it goes on without that."""
+        if self.killed or self._pidfd < 0:
+            yield
+            return
+        self._signal(signal.SIGSTOP)
+        try:
+            for _ in range(_FREEZE_MILLISECONDS):
+                if _is_stopped(self.pid):
+                    break
+                await anyio.sleep(0.001)
+            yield
+        finally:
+            self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
         if self._pidfd >= 0:
             with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+                signal.pidfd_send_signal(self._pidfd, number)
+
+    def kill(self) -> None:
+        self.killed = True
+        self._signal(signal.SIGKILL)

@@ -17,7 +17,7 @@ from callgate.limits import Limits
 
 from .backend import Allowance, Backend, Guest
 
-__all__ = ["ATTEMPTS", "SELF_TEST_ALLOWANCE", "Fact", "Trial", "confinement_steps", "prove", "tried"]
+__all__ = ["ATTEMPTS", "SELF_TEST_ALLOWANCE", "Fact", "Trial", "confinement_steps", "explain_status", "prove", "tried"]
 
 SELF_TEST_ALLOWANCE = Allowance(10.0, 64 << 20, 8, 1 << 20)
 ATTEMPTS = {
@@ -43,7 +43,7 @@ held
 """
 
 confinement_steps = (
-    "descriptors", "mount namespace", "scratch tmpfs", "user namespace", "unprivileged user", "rlimits",
+    "descriptors", "mount namespace", "files", "scratch tmpfs", "user namespace", "unprivileged user", "rlimits",
     "capabilities", "landlock", "seccomp",
 )  # fmt: skip
 """The step of `callgate_guest.jail.confine` that failed, by a child's exit status, counted from 100."""
@@ -83,7 +83,7 @@ async def prove(
     finally:
         ended = await guest.aclose()
     if not answer:
-        raise SandboxUnavailable(ended.reason or f"a child could not be confined: {_step(ended.status or 0)} failed")
+        raise SandboxUnavailable(ended.reason or f"a child could not be confined: {explain_status(ended.status or 0)}")
     try:
         message = json.loads(answer)
         held = message.get("result", {}).get("value")
@@ -96,9 +96,10 @@ async def prove(
         raise SandboxUnavailable(f"its self-test found it open: {found}")
 
 
-def _step(status: int) -> str:
+def explain_status(status: int) -> str:
+    """The exit status of a child that never served, in words."""
     known = 100 <= status < 100 + len(confinement_steps)
-    return confinement_steps[status - 100] if known else f"status {status}"
+    return f"{confinement_steps[status - 100] if known else f'status {status}'} failed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,15 +12,20 @@ import os
 import socket
 import subprocess
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import anyio
+import anyio.to_thread
 
 from callgate.errors import ConfigurationError, SandboxCrashed, SandboxUnavailable
 
-from .backend import Allowance, GuestExit, Usage
+from .backend import Allowance, Collected, Files, GuestExit, Usage
+from .collecting import Seen, collected
 from .launching import ZygoteSettings, end_at_once, launched
 from .pipes import FILES_HINT, Pipes, ProcessGuest, make_pipes, readers
+from .self_test import explain_status
+from .staging import Staging
 
 __all__ = ["JailedGuest", "Zygote"]
 
@@ -30,16 +35,35 @@ _GONE_SECONDS = 10.0
 
 
 class JailedGuest(ProcessGuest):
-    """A child of a zygote."""
+    """A child of a zygote.
 
-    def __init__(self, zygote: Zygote, pipes: Pipes) -> None:
+    Args:
+        zygote: its parent.
+        pipes: the host's ends of its pipes.
+        inputs: names that lead from /output to its inputs.
+    """
+
+    def __init__(self, zygote: Zygote, pipes: Pipes, inputs: frozenset[str]) -> None:
         super().__init__(pipes)
         self._zygote = zygote
+        self._inputs = inputs
         self._spawned = anyio.Event()
         self._gone = anyio.Event()
+        self._released = False
+        self._exists = False
+        self._output = -1  # the folder /output
+        self._seen: Seen = {}
+        self.staged = ""
+        """Name of its files in the zygote's staging folder."""
 
-    def began(self, pid: int, pidfd: int) -> None:
-        super().began(pid, pidfd)
+    def handed_over(self, pid: int, pidfd: int, output: int | None) -> None:
+        """The process exists, and has handed these descriptors over."""
+        self.began(pid, pidfd)
+        self._exists = True
+        if output is not None and self._released:
+            os.close(output)
+        elif output is not None:
+            self._output = output
         self._spawned.set()
 
     def exited(self, ended: GuestExit) -> None:
@@ -48,14 +72,52 @@ class JailedGuest(ProcessGuest):
         self._gone.set()
 
     async def spawned(self) -> None:
-        """Wait until the process exists. Raises `SandboxCrashed` if the zygote could not fork it."""
+        """Wait until the process exists. Raises `SandboxCrashed` if it could not be forked, or not be confined."""
         await self._spawned.wait()
-        if self._exit is not None:
-            raise SandboxCrashed(f"the zygote could not fork a guest: {self._exit.reason or 'it ended at once'}")
+        if self._exit is not None and not self._exists:
+            status, reason = self._exit.status, self._exit.reason
+            if status is None:
+                raise SandboxCrashed(f"the zygote could not fork a guest: {reason or 'it ended at once'}")
+            raise SandboxCrashed(f"a child could not be confined: {explain_status(status)}")
+
+    async def collect(self, most: int, most_bytes: int) -> Collected:
+        """The files in /output that are new or have changed since the last call: see `Guest`."""
+        if self._output < 0:
+            return Collected()
+        try:
+            if os.fstat(self._output).st_mtime_ns == 0:  # as it was handed over
+                return Collected()
+            held = [os.dup(self._output)]  # a task that closes the guest meanwhile closes its own
+        except OSError as error:
+            return Collected(left=(f"no file in /output was kept: {error.strerror}{FILES_HINT}",))
+        finally:
+            if self.killed:
+                self._close_output()
+
+        def search() -> Collected:
+            try:
+                return collected(held[0], self._seen, self._inputs, most, most_bytes)
+            finally:
+                os.close(held.pop())  # in the thread: the kernel may free the files now
+
+        try:
+            async with self.frozen():
+                return await anyio.to_thread.run_sync(search)
+        finally:
+            for fd in held:  # cancelled before the thread began
+                os.close(fd)
+
+    def _close_output(self) -> None:
+        """Let the kernel forget the files, once the guest is gone."""
+        if self._output >= 0:
+            os.close(self._output)
+            self._output = -1
 
     def release(self) -> None:
-        """Close the host's ends of the guest's pipes."""
+        """Close the host's ends of the guest's pipes, and its /output."""
+        self._released = True
         self._pipes.close()
+        self._close_output()
         self._zygote.unclosed.discard(self)
 
     async def aclose(self) -> GuestExit:
@@ -65,6 +127,9 @@ class JailedGuest(ProcessGuest):
             await self._gone.wait()
         if self._exit is None:
             raise SandboxCrashed(f"guest {self.pid} was killed and is still there after {_GONE_SECONDS:g} s")
+        if self.staged:
+            await self._zygote.forget(self.staged)
+            self.staged = ""
         return self._exit
 
 
@@ -82,6 +147,7 @@ class Zygote:
         self.unclosed: set[JailedGuest] = set()
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
+        self._staging: Staging | None = None
         self._sending = anyio.Lock()
         self._guests: dict[int, JailedGuest] = {}
         self._readers = readers()
@@ -113,7 +179,7 @@ class Zygote:
             ConfigurationError: an option of the operator cannot be met.
         """
         try:
-            self._process, self._control = launched(self._settings)
+            self._process, self._control, self._staging = launched(self._settings)
         except OSError as error:
             hint = FILES_HINT if error.errno in (errno.EMFILE, errno.ENFILE) else ""
             raise SandboxUnavailable(f"the jail's zygote could not be started: {error.strerror}{hint}") from error
@@ -133,15 +199,34 @@ class Zygote:
             raise ConfigurationError(reason)
         raise SandboxUnavailable(f"the jail's zygote (tier {self._settings.tier}) did not start: {reason}")
 
-    async def spawn(self, allowance: Allowance) -> JailedGuest:
-        """Fork a guest; return once it exists. Raises `SandboxCrashed` if it cannot be forked."""
+    async def spawn(self, allowance: Allowance, files: Files | None = None) -> JailedGuest:
+        """Fork a guest; return once it exists.
+
+        Args:
+            allowance: what the kernel is to hold it to.
+            files: files of its own, below /input. Only in tier 1.
+
+        Raises:
+            SandboxCrashed: it cannot be forked.
+            ConfigurationError: a file cannot be read, or its name is taken.
+            SandboxUnavailable: there is no room for the files.
+        """
         pipes, theirs = make_pipes()
         number = next(self._numbers)
-        guest = self._guests[number] = JailedGuest(self, pipes)
+        folders = [name for name, _ in self._settings.folders]
+        inputs = frozenset([*folders, *(name.partition("/")[0] for name in files or ())])
+        guest = self._guests[number] = JailedGuest(self, pipes, inputs)
         self.unclosed.add(guest)
+        sent = False
         try:
             try:
-                await self._send(json.dumps({"spawn": number, "allowance": asdict(allowance)}).encode(), theirs)
+                if files and self._staging is not None:
+                    stage = partial(self._staging.stage, files, folders)
+                    guest.staged = await anyio.to_thread.run_sync(stage)
+                    theirs.append(_pipe_with(guest.staged))
+                packet = {"spawn": number, "allowance": asdict(allowance), "files": bool(files)}
+                await self._send(json.dumps(packet).encode(), theirs)
+                sent = True
             finally:
                 for fd in theirs:
                     os.close(fd)
@@ -149,9 +234,19 @@ class Zygote:
         except BaseException:
             guest.kill()
             guest.release()  # the closed wire ends a guest that is forked later
+            if not sent:
+                self._guests.pop(number, None)
+            if guest.staged:
+                with anyio.CancelScope(shield=True):
+                    await self.forget(guest.staged)
             raise
         self.spawned_in_all += 1
         return guest
+
+    async def forget(self, staged: str) -> None:
+        """Remove the files of a guest that has ended, or that was not forked."""
+        if self._staging is not None:
+            await anyio.to_thread.run_sync(self._staging.forget, staged)
 
     async def _send(self, packet: bytes, fds: list[int]) -> None:
         async with self._sending:  # one task at a time may wait for a descriptor
@@ -169,7 +264,7 @@ class Zygote:
 
     def _on_readable(self, control: socket.socket) -> None:
         try:
-            packet, ancillary, _, _ = control.recvmsg(_PACKET, socket.CMSG_LEN(4))
+            packet, ancillary, _, _ = control.recvmsg(_PACKET, socket.CMSG_LEN(8))
         except BlockingIOError:
             return
         except OSError:
@@ -192,14 +287,15 @@ class Zygote:
                 self._gone(number, GuestExit(None, None))
 
     def _hear(self, message: dict[str, Any], fds: list[int]) -> None:
-        if "spawned" in message and not fds:  # this process has too many open files; the closed wire ends the guest
-            self._gone(message["spawned"], GuestExit(None, None, os.strerror(errno.EMFILE)))
-        elif "spawned" in message:
+        if "spawned" in message:
             guest = self._guests.get(message["spawned"])
-            if guest is None:
-                os.close(fds[0])
-            else:
-                guest.began(_pid_of(fds[0]), fds[0])
+            if guest is not None and len(fds) == (2 if self._settings.tier == 1 else 1):
+                guest.handed_over(_pid_of(fds[0]), fds[0], fds[1] if fds[1:] else None)
+                return
+            for fd in fds:
+                os.close(fd)
+            # this process has too many open files; the closed wire ends the guest
+            self._gone(message["spawned"], GuestExit(None, None, os.strerror(errno.EMFILE)))
         elif "exited" in message:
             self._gone(message["exited"], GuestExit(message["status"], Usage(message["cpu"], message["peak"])))
         elif "refused" in message:
@@ -239,6 +335,20 @@ class Zygote:
         control.close()
         for guest in list(self.unclosed):
             guest.release()
+        if self._staging is not None:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(self._staging.remove)
+
+
+def _pipe_with(text: str) -> int:
+    """A pipe that holds a short text, to read from. Raises `SandboxCrashed`: this process has too many open files."""
+    try:
+        reader, writer = os.pipe()
+    except OSError as error:
+        raise SandboxCrashed(f"no pipe for the files of a new guest: {error.strerror}{FILES_HINT}") from error
+    os.write(writer, text.encode())
+    os.close(writer)
+    return reader
 
 
 def _pid_of(pidfd: int) -> int:

@@ -1,21 +1,23 @@
 """The order in which a freshly forked child gives everything up. Nothing here can be undone; any failure ends the
 child.
 
-1. Its own three descriptors, no other. 2. Tier 1: a mount namespace with a /tmp of its own, then a user namespace in
-which its user has no name (and RLIMIT_NPROC counts it alone). Tier 2: root becomes nobody. 3. rlimits. 4. No
-capability. 5. Landlock. 6. seccomp, last, since it forbids all of the above.
+1. Tier 1: a mount namespace with /input, /tmp and /output of its own, of which the host gets the last. 2. Its own three
+descriptors, no other. 3. Tier 1: a user namespace in which its user has no name (and RLIMIT_NPROC counts it alone).
+Tier 2: root becomes nobody. 4. rlimits. 5. No capability. 6. Landlock. 7. seccomp, last, since it forbids all of the
+above.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Callable, Sequence
 
 from . import landlock
 from .capabilities import NOBODY, become, die_with_parent, drop_all, drop_bounding_set
 from .namespaces import MOUNT, USER, unshare
 from .rlimits import PROCESSES_OF_A_USER, Allowance, apply
-from .root import mount_scratch
+from .root import INPUT, OUTPUT, SCRATCH, mount_input, mount_scratch
 from .seccomp import Filter
 
 
@@ -28,7 +30,7 @@ class Step(Exception):
         super().__init__(STEPS[number])
 
 
-STEPS = ("descriptors", "mount namespace", "scratch tmpfs", "user namespace", "unprivileged user", "rlimits",
+STEPS = ("descriptors", "mount namespace", "files", "scratch tmpfs", "user namespace", "unprivileged user", "rlimits",
          "capabilities", "landlock", "seccomp")  # fmt: skip
 FIRST_STATUS = 100
 _NO_PRIORITY = os.sched_param(0)
@@ -46,8 +48,12 @@ def confine(
     calls: Filter,
     own_files: bool,
     own_cgroup: bool,
+    folders: Sequence[str] = (),
+    hand_over: Callable[..., None] = lambda *_: None,
 ) -> None:
     """Confine this process. `descriptors` become fd 0, 1 and 2. Raises `Step`, after which the process must exit.
+
+    From a fourth descriptor it reads the name of its own files: see `root.mount_input`.
 
     Args:
         tier: 1 with namespaces of its own, 2 without.
@@ -58,14 +64,29 @@ def confine(
         rules: what may be opened, where that is the same for all children; ``None`` makes a ruleset of this child's
         own.
         calls: what may be asked of the kernel.
-        own_files: whether it can reach nothing but mounts that are for it alone (tier 1, a container of its own): then
+        own_files: whether it can change nothing but mounts that are for it alone (tier 1, a container of its own): then
         it has a /tmp, and may change modes and times.
         own_cgroup: whether a cgroup counts its processes.
+        folders: names of the operator's folders in /input.
+        hand_over: called while all descriptors are open; in tier 1 with a descriptor of the empty /output.
     """
     step = 0
     try:
         os.setsid()
-        for number, fd in enumerate(descriptors):
+        if tier == 1:
+            step = 1
+            unshare(MOUNT)
+            step = 2
+            if descriptors[3:]:
+                mount_input(os.read(descriptors[3], 64).decode(), folders)
+            inputs = os.listdir(INPUT) if descriptors[3:] else folders
+            step = 3
+            mount_scratch(allowance["max_file_bytes"], inputs)
+            hand_over(os.open(OUTPUT, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+        else:
+            hand_over()
+        step = 0
+        for number, fd in enumerate(descriptors[:3]):
             os.dup2(fd, number)
         first = 3
         if rules is not None:
@@ -74,31 +95,27 @@ def confine(
             first += 1
         os.closerange(first, os.sysconf("SC_OPEN_MAX"))
         if tier == 1:
-            step = 1
-            unshare(MOUNT)
-            step = 2
-            mount_scratch(allowance["max_file_bytes"])
-            step = 3
+            step = 4
             unshare(USER)
         elif os.geteuid() == 0:
-            step = 4
+            step = 5
             drop_bounding_set()
             become(NOBODY)
-        os.chdir("/tmp" if own_files else "/")
+        os.chdir(OUTPUT if tier == 1 else "/output" if own_files else "/")
         os.umask(0o077)
         with contextlib.suppress(OSError):  # gVisor has no such policy
             os.sched_setscheduler(0, os.SCHED_BATCH, _NO_PRIORITY)  # its wake-ups do not preempt the host
-        step = 5
+        step = 6
         processes = allowance["max_processes"] if tier == 1 else PROCESSES_OF_A_USER
         apply(allowance, base_bytes=base_bytes, processes=None if own_cgroup else processes)
-        step = 6
+        step = 7
         drop_all()
         if tier == 2:
             die_with_parent(parent)
-        step = 7
+        step = 8
         if landlock_abi or not own_files:
             _restrict(rules, landlock_abi)
-        step = 8
+        step = 9
         calls.install(os.getpid())
     except (OSError, ValueError) as error:
         raise Step(step) from error
@@ -108,6 +125,6 @@ def _restrict(rules: landlock.Ruleset | None, version: int) -> None:
     if rules is None:
         rules = landlock.Ruleset(version)
         rules.allow(["/"])
-        rules.allow(["/dev/null", "/tmp"], write=True)
+        rules.allow(["/dev/null", SCRATCH], write=True)
     rules.restrict()
     os.close(rules.fd)

@@ -1,28 +1,39 @@
-"""The file system: a read-only tmpfs that holds Python's own files and nothing else, and a private /tmp per guest.
+"""The file system: a read-only tmpfs that holds Python's own files and nothing else; what a guest may read and write.
 
 Layout of the new root: /python (interpreter and standard library), /lib (the shared libraries they need), /guest (this
-package), /packages (the operator's, where given), /usr/share/zoneinfo, /dev/null, /dev/zero, /dev/urandom, and an
-empty /tmp.
+package), /packages (the operator's, where given), /usr/share/zoneinfo, /dev/null, /dev/zero, /dev/urandom, /input (the
+operator's folders) and an empty /scratch, into which /tmp and /output lead. A guest mounts its own tmpfs on /scratch,
+and the files of its run, if there are any, on /input.
+
+Under this root lies another tmpfs, which no path leads to: its folder ``staging`` has the files of all guests. The
+zygote has its working directory there. A fresh child mounts its own files from there by a relative path, and then
+leaves for /output: nothing leads back.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import struct
 import sys
 import sysconfig
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from .syscalls import libc, syscall
 
 _READ_ONLY, _NOSUID, _NODEV, _NOEXEC = 1, 2, 4, 8  # the same bits for mount(2) and mount_setattr(2)
-_BIND, _RECURSIVE, _PRIVATE = 0x1000, 0x4000, 1 << 18
+_BIND, _MOVE, _RECURSIVE, _PRIVATE = 0x1000, 0x2000, 0x4000, 1 << 18
 _DETACH = 2
 _AT_RECURSIVE = 0x8000
 
 PYTHON = f"/python/lib/python{sys.version_info[0]}.{sys.version_info[1]}"
 EXECUTABLE = "/python/bin/python3"
+INPUT, OUTPUT, SCRATCH = "/input", "/output", "/scratch"
+_STAGING = "staging"
+_INODES = 4096
+"""Files, folders and links that a guest can make."""
 
 
 class Files(NamedTuple):
@@ -99,33 +110,54 @@ def _load_and_list(folders: list[str]) -> list[str]:
     return names
 
 
-def enter(files: Files) -> None:
-    """Build the new root in this process's own mount namespace and make it `/`; the old one is gone. `OSError`."""
-    sources = _binds(files)
+def enter(files: Files, folders: Mapping[str, str], staging: str) -> None:
+    """Build the new root in this process's own mount namespace and make it `/`; the old one is gone. `OSError`.
+
+    Afterwards the working directory is the tmpfs below the root.
+
+    Args:
+        files: Python's own.
+        folders: of the host, by their names below /input.
+        staging: folder of the host that has the files of all guests.
+    """
+    sources = _binds(files, folders)
     opened = {inside: os.open(outside, os.O_PATH | os.O_CLOEXEC) for inside, outside in sources.items()}
+    staged = os.open(staging, os.O_PATH | os.O_CLOEXEC)
     libc("mount", None, b"/", None, _RECURSIVE | _PRIVATE, None)
-    base = next(path for path in ("/tmp", "/run", "/mnt", "/var") if os.path.isdir(path))
+    below = next(path for path in ("/tmp", "/run", "/mnt", "/var") if os.path.isdir(path))
+    libc("mount", b"callgate", below.encode(), b"tmpfs", _NOSUID | _NODEV, b"mode=755,size=4k,nr_inodes=4")
+    _bind(staged, f"{below}/{_STAGING}", _READ_ONLY | _NOSUID | _NODEV | _NOEXEC)
+    base = f"{below}/root"
+    os.mkdir(base, 0o755)
     libc("mount", b"callgate", base.encode(), b"tmpfs", _NOSUID | _NODEV, b"mode=755,size=1m,nr_inodes=4096")
     for inside, source in opened.items():
-        target = base + inside
-        _make_place(target, directory=os.path.isdir(f"/proc/self/fd/{source}"))
-        libc("mount", f"/proc/self/fd/{source}".encode(), target.encode(), None, _BIND | _RECURSIVE, None)
-        _set_attributes(target, _READ_ONLY | _NOSUID | (0 if inside.startswith("/dev/") else _NODEV))
-        os.close(source)
+        attributes = _READ_ONLY | _NOSUID | (0 if inside.startswith("/dev/") else _NODEV)
+        # nothing updates the access times of files on a read-only mount
+        _bind(source, base + inside, attributes | (_NOEXEC if inside.startswith(f"{INPUT}/") else 0))
     for hidden in ("site-packages", "dist-packages"):
         if os.path.isdir(f"{base}{PYTHON}/{hidden}"):
             libc(
                 "mount", b"callgate", f"{base}{PYTHON}/{hidden}".encode(), b"tmpfs", _READ_ONLY, b"size=4k,nr_inodes=2"
             )
-    os.mkdir(f"{base}/tmp", 0o755)
-    os.chdir(base)
+    os.makedirs(base + INPUT, 0o755, exist_ok=True)
+    os.mkdir(base + SCRATCH, 0o755)
+    os.symlink(f"{SCRATCH}/tmp", f"{base}/tmp")
+    os.symlink(f"{SCRATCH}/output", base + OUTPUT)
+    os.chdir(below)
     syscall("pivot_root", ctypes.c_char_p(b"."), ctypes.c_char_p(b"."))
     libc("umount2", b".", _DETACH)
     os.chdir("/")
-    _set_attributes("/", _READ_ONLY | _NOSUID | _NODEV, recursive=False)
+    lower = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    os.chdir("root")
+    libc("mount", b".", b"/", None, _MOVE, None)  # a process in a mere chroot could make no user namespace
+    os.chroot(".")
+    os.fchdir(lower)
+    os.close(lower)
+    for path in ("/", "."):
+        _set_attributes(path, _READ_ONLY | _NOSUID | _NODEV, recursive=False)
 
 
-def _binds(files: Files) -> dict[str, str]:
+def _binds(files: Files, folders: Mapping[str, str]) -> dict[str, str]:
     """Source of each mount, by its path inside the new root. Parents stand before children."""
     binds = {EXECUTABLE: files.executable, PYTHON: files.stdlib, "/guest/callgate_guest": files.guest}
     if os.path.dirname(files.extensions) != files.stdlib:
@@ -139,7 +171,15 @@ def _binds(files: Files) -> dict[str, str]:
     for path in ("/usr/share/zoneinfo", "/dev/null", "/dev/zero", "/dev/urandom"):
         if os.path.exists(path):
             binds[path] = path
-    return binds
+    return binds | {f"{INPUT}/{name}": path for name, path in folders.items()}
+
+
+def _bind(source: int, target: str, attributes: int) -> None:
+    """Mount what the descriptor `source` is, and close that."""
+    _make_place(target, directory=os.path.isdir(f"/proc/self/fd/{source}"))
+    libc("mount", f"/proc/self/fd/{source}".encode(), target.encode(), None, _BIND | _RECURSIVE, None)
+    _set_attributes(target, attributes)
+    os.close(source)
 
 
 def _make_place(target: str, *, directory: bool) -> None:
@@ -158,7 +198,33 @@ def _set_attributes(path: str, attributes: int, *, recursive: bool = True) -> No
     )  # fmt: skip
 
 
-def mount_scratch(size: int) -> None:
-    """Give this process a /tmp of its own: `size` bytes at most, gone with its mount namespace. Raises `OSError`."""
-    options = f"mode=1777,size={size},nr_inodes=4096"
-    libc("mount", b"scratch", b"/tmp", b"tmpfs", _NOSUID | _NODEV | _NOEXEC, options.encode())
+def mount_input(name: str, folders: Sequence[str]) -> None:
+    """Mount the files that `staging` has under `name` on /input, beside the operator's folders. Raises `OSError`."""
+    own = f"{_STAGING}/{name}"
+    for folder in folders:
+        libc("mount", f"{INPUT}/{folder}".encode(), f"{own}/{folder}".encode(), None, _BIND | _RECURSIVE, None)
+    libc("mount", own.encode(), INPUT.encode(), None, _BIND | _RECURSIVE, None)
+
+
+def mount_scratch(size: int, inputs: Sequence[str] = ()) -> None:
+    """Give this process a /tmp and an /output of its own, gone with its mount namespace. Raises `OSError`.
+
+    The time of change of /output is 0 until a name in it changes.
+
+    Args:
+        size: bytes of all files in them.
+        inputs: names in /input that are to lead there from /output, too.
+    """
+    options = f"mode=755,size={size},nr_inodes={_INODES + len(inputs)}"
+    libc("mount", b"scratch", SCRATCH.encode(), b"tmpfs", _NOSUID | _NODEV | _NOEXEC, options.encode())
+    os.mkdir(f"{SCRATCH}/tmp")
+    os.mkdir(f"{SCRATCH}/output")
+    for name in inputs:
+        with contextlib.suppress(OSError):  # no room
+            os.symlink(f"{INPUT}/{name}", f"{SCRATCH}/output/{name}")
+    os.utime(f"{SCRATCH}/output", (0, 0))
+
+
+def unmount_scratch() -> None:
+    """Forget what `mount_scratch` made. Raises `OSError`."""
+    libc("umount2", SCRATCH.encode(), _DETACH)

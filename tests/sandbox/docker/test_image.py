@@ -34,7 +34,7 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-CONTENTS = {"etc", "guest", "lib", "lib64", "packages", "python", "tmp", "usr"}
+CONTENTS = {"etc", "guest", "input", "lib", "lib64", "output", "packages", "python", "tmp", "usr"}
 MADE_BY_THE_ENGINE = {"dev", "proc", "sys", ".dockerenv"}
 MODULES = (
     "array asyncio bisect bz2 calendar cmath collections concurrent.futures contextlib copy csv ctypes curses "

@@ -14,6 +14,7 @@ from callgate.agent.models.model import Message, ToolReplies
 from callgate.agent.routing.offers import mode_of
 from callgate.errors import ConfigurationError
 from callgate.runtime.pictures import pictures_of
+from callgate.runtime.sync.elsewhere import wait_for
 
 from .event_log import EventLog
 from .options import MAX_TASK_CHARACTERS, AgentOptions
@@ -28,11 +29,12 @@ __all__ = ["Agent"]
 
 class Agent(AgentOptions):
     """Solves tasks with a model that calls tools: directly, as a plan, or as a program. May solve several at a time;
-    works under asyncio and trio. The runtime has to be open, and neither it nor the model is closed.
+    works under asyncio and trio, and without either (`run_sync`). The runtime has to be open, except for `run_sync`;
+    neither it nor the model is closed.
 
     Args:
         model: who decides.
-        runtime: the tools, and the gate that every call passes.
+        runtime: the tools, and the gate that every call passes: a `Runtime` or a `SyncRuntime`.
         mode: ``"direct"`` (or ``"individual"``): the model calls tools one by one; ``"plan"`` (or ``"declarative"``):
             or it hands over a plan; ``"code"``: or a program; ``"auto"``: or either. In each, the model chooses.
             A form that fails again and again is withdrawn.
@@ -102,6 +104,22 @@ class Agent(AgentOptions):
             log = EventLog(self, TaskState(self._message_of), self._created(stack))
             log.add(began)
             return await TaskRun(log).run()
+
+    def run_sync(self, task: str) -> AgentResult:
+        """`run` for code without ``await``, notebooks included: waits for the result. Ctrl-C cancels the task.
+
+        The task is solved in a background thread: in the one of a `SyncRuntime`, or in the event loop of another thread
+        in which the runtime is open. A runtime that is closed is open for as long as the task takes.
+
+        Raises:
+            ConfigurationError: as for `run`; or the runtime is open in the event loop that this call would block.
+            SandboxError: as for `run`.
+        """
+        return wait_for(self.runtime, lambda: self.run(task), "await agent.run(...)")
+
+    def resume_sync(self, source: str | os.PathLike[str] | AgentResult) -> AgentResult:
+        """`resume` for code without ``await``: see `run_sync`."""
+        return wait_for(self.runtime, lambda: self.resume(source), "await agent.resume(...)")
 
     async def resume(self, source: str | os.PathLike[str] | AgentResult) -> AgentResult:
         """Go on with a task where it stopped: after an interruption, a spent budget, an endpoint that was not there, a

@@ -14,6 +14,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import AfterValidator, Field, SkipValidation
+from pydantic_core import CoreSchema, core_schema
 
 from callgate.agent.checked import check, has
 from callgate.agent.events import AgentEvent
@@ -25,6 +26,7 @@ from callgate.limits import Limits
 from callgate.runtime import Runtime
 from callgate.runtime.discovery.loading import Loader
 from callgate.runtime.model.meta import MetaTool
+from callgate.runtime.sync.runtime import SyncRuntime
 
 from .budget import Budget
 
@@ -101,12 +103,29 @@ _IS_PLANNER = has("request", "ReActPlanner(read_config('agent.yaml'), model, run
 _IS_ANSWERER = has("answer", "PlannedAnswerer(ToolPlanner(runtime, model), ToolOrchestrator(runtime), model)")
 
 
+class _RuntimeField:
+    """The field `runtime`: also takes a `SyncRuntime`, and is then the `Runtime` inside it."""
+
+    def __get__(self, options: object, owner: type) -> Runtime:
+        if options is None:
+            raise AttributeError("runtime")  # so dataclasses see no default
+        runtime: Runtime = vars(options)["runtime"]
+        return runtime
+
+    def __set__(self, options: object, given: Runtime | SyncRuntime) -> None:
+        vars(options)["runtime"] = given.runtime if isinstance(given, SyncRuntime) else given
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, kind: Any, handler: Any) -> CoreSchema:
+        return core_schema.is_instance_schema(Runtime)
+
+
 @dataclass(frozen=True, repr=False, eq=False)
 class AgentOptions:
     """The options of an agent; see `Agent`."""
 
     model: Annotated[Model, SkipValidation, _IS_MODEL]
-    runtime: Runtime
+    runtime: _RuntimeField = _RuntimeField()
     _: KW_ONLY
     mode: Annotated[str, AfterValidator(mode_of)] = "auto"
     system: Annotated[str, Field(max_length=MAX_TASK_CHARACTERS)] = ""

@@ -46,7 +46,7 @@ class Deny:
 
 
 Decision = Allow | Deny | bool
-Approve = Callable[[ApprovalRequest], Awaitable[Decision]]
+Approve = Callable[[ApprovalRequest], Awaitable[Decision] | Decision]
 
 
 async def ask(approve: Approve, request: ApprovalRequest) -> dict[str, Any] | None:

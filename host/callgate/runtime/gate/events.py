@@ -14,12 +14,14 @@ import anyio.from_thread
 from .records import CallRecord
 
 if TYPE_CHECKING:
+    from callgate.artifacts import Artifact
     from callgate.runtime.plans.result import StepResult
 
 __all__ = [
     "CallEnded",
     "CallProgressed",
     "CallStarted",
+    "Displayed",
     "Event",
     "Printed",
     "Progressing",
@@ -41,6 +43,13 @@ class Printed:
     """The program printed."""
 
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Displayed:
+    """The program displayed a picture, a table or another rich value, which was kept as an artifact."""
+
+    artifact: Artifact
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +93,7 @@ class StepEnded:
     step: StepResult
 
 
-Event = Printed | CallStarted | CallProgressed | CallEnded | StepStarted | StepEnded
+Event = Printed | Displayed | CallStarted | CallProgressed | CallEnded | StepStarted | StepEnded
 
 
 def tell(listener: Callable[[Event], None] | None, event: Event) -> None:

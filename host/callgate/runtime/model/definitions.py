@@ -77,10 +77,16 @@ class Definitions:
         language: ``"full"`` Python, Python ``"restricted"`` by the policy, or ``"graphs"``: without a sandbox, only
             programs that are graphs of calls.
         python: returns the version of the Python that runs programs, ``3.11``; empty if not known yet.
+        files: returns whether programs may have files.
     """
 
     def __init__(
-        self, registry: Registry, limits: Limits, language: Language = "full", python: Callable[[], str] = str
+        self,
+        registry: Registry,
+        limits: Limits,
+        language: Language = "full",
+        python: Callable[[], str] = str,
+        files: Callable[[], bool] = bool,
     ) -> None:
         self.registry = registry
         self.names = ModelNames(registry)
@@ -88,6 +94,7 @@ class Definitions:
         self.limits = limits
         self.language = language
         self.python = python
+        self.files = files
         self._tools: tuple[Tool, ...] | None = None
         self._made: dict[str, str] = {}
 
@@ -97,7 +104,7 @@ class Definitions:
         if tools is not self._tools or len(self._made) >= _MOST_CACHED:
             self._made.clear()
             self._tools = tools
-        key = repr((provider, sorted(options.items(), key=lambda item: item[0]), beside, self.python()))
+        key = repr((provider, sorted(options.items(), key=lambda item: item[0]), beside, self.python(), self.files()))
         text = self._made.get(key)
         if text is None:
             made = self.of(options, beside, checked_provider(provider)).definitions()
@@ -159,6 +166,7 @@ class ModelTools:
             shown=all(tool in seen for tool in self._within if tool.allowed_callers),
             language=self._whole.language,
             python=self._whole.python(),
+            files=self._whole.files(),
             limits=self._whole.limits,
             sample=sample_of(self._for("code"), names),
             plan_sample=chain_of(self._for("plan"), names),

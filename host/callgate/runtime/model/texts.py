@@ -57,6 +57,8 @@ class Situation:
     """For the example of a program."""
     plan_sample: Chain | None
     """For the example of a plan."""
+    files: bool = False
+    """Whether programs may have files: given ones in ``/input``, and those that they leave in ``/output``."""
     plan_as_text: bool = False
     """Whether a plan is one argument, which is JSON text."""
 
@@ -150,7 +152,7 @@ def _describe(here: Situation) -> str:
 _NO_NAME = "NAME_OF_TOOL"
 _CAUGHT = "raises ToolError (no import); catch it to go on"
 _LANGUAGES: dict[Language, tuple[str, str]] = {
-    "full": ("{python}'s standard library; no network, no host files.", _CAUGHT),
+    "full": ("{python}'s standard library; no network. display(x) shows a table or plot{files}.", _CAUGHT),
     "restricted": ("Part of {python}'s standard library; no dunder attributes.", _CAUGHT),
     "graphs": (
         "Calls, gather, for, if, sums, f-strings, json; no while, try, def, other imports.",
@@ -162,29 +164,30 @@ _LANGUAGES: dict[Language, tuple[str, str]] = {
 
 def _code(here: Situation) -> str:
     there, failed = _LANGUAGES[here.language]
-    there = there.format(python=f"Python {here.python}".strip())
+    files = "; files: read /input, write /output" if here.files else ""
+    there = there.format(python=f"Python {here.python}".strip(), files=files)
     instead = f" For one or two quick calls, {_itself(here)}." if here.calls_itself else ""
     if here.has("execute_tool_plan"):
-        instead += " For fixed calls without logic, execute_tool_plan."
-    kept = "Variables stay for your next program" if here.session else "Each program starts afresh"
+        instead += " Fixed calls without logic: execute_tool_plan."
+    kept = "Variables stay for the next program" if here.session else "Each program starts afresh"
     calls = f", {here.limits.max_tool_calls} calls" if here.limits.max_tool_calls <= 1_000 else ""
     unseen = ""
     if here.has("search_tools") and not here.listed:
         # a graph names its tools, so only the next program can call a tool that a search found
         first = "before you write the program" if here.language == "graphs" else _SEARCH_INSIDE
-        unseen = f"- For tools you do not see: search_tools, {first}.\n"
+        unseen = f"- For tools not shown: search_tools, {first}.\n"
     return (
-        "Run Python that calls tools. Only what it prints, and the value of its last expression, come back. Use it for "
-        f"three or more calls, for loops, filters and sums over results, and for results too long to read.{instead}\n"
-        "- Tools are async functions: await each call. asyncio.gather(...) runs calls in parallel.\n"
+        "Run Python that calls tools. Only its prints and its last expression's value come back. Use it for three "
+        f"or more calls, loops, filters and sums over results, and results too long to read.{instead}\n"
+        "- Tools are async functions: await each call. asyncio.gather runs calls in parallel.\n"
         f"- Results are JSON values: r['id'] or r.id. A failed call {failed}.\n"
-        f"- print() what you need, not all: output beyond {MODEL_CHARACTERS // 2:,} characters is cut.\n"
+        f"- print() what you need: output beyond {MODEL_CHARACTERS // 2:,} characters is cut.\n"
         f"- {there} {kept}. At most {here.limits.wall_seconds:g} s{calls}.\n"
         f"{unseen}Example:\n{_program(here.sample)}"
     )
 
 
-_SEARCH_INSIDE = "also in the program: await search_tools('what it does')"
+_SEARCH_INSIDE = "also inside: await search_tools('what it does')"
 
 
 def _program(sample: Sample | None) -> str:

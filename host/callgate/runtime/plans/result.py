@@ -171,6 +171,17 @@ class PlanResult:
             text = "\n".join([head, *self._outputs(max(max_characters - len(head), max_characters // 2))])
         return text.encode("utf-8", "replace").decode()  # a lone surrogate cannot be sent
 
+    def _repr_html_(self) -> str:
+        """The result in a notebook: its outputs, and its steps in time; of a bounded size."""
+        from callgate.runtime.shown import plan_html
+
+        return plan_html(self)
+
+    def _repr_markdown_(self) -> str:
+        from callgate.runtime.shown import plan_markdown
+
+        return plan_markdown(self)
+
     def _refusal(self, most: int) -> str:
         errors = [fault for fault in self.faults if fault.severity == "error"]
         warnings = [fault for fault in self.faults if fault.severity == "warning"]

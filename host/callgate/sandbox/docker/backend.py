@@ -20,13 +20,15 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import anyio
+import anyio.to_thread
 
 from callgate.errors import CallgateError, ConfigurationError, SandboxCrashed, SandboxError, SandboxUnavailable
-from callgate.sandbox.backend import Allowance
+from callgate.sandbox.backend import Allowance, Files
 from callgate.sandbox.self_test import SELF_TEST_ALLOWANCE, prove
 
 from .container import Container, start
 from .engine import Engine
+from .files import Given, measured, room
 from .guest import ContainerGuest
 from .hardening import LIMITS, ContainerSettings, missing_limits, runtimes_of
 from .image import DEFAULT_TAG, usable
@@ -34,6 +36,9 @@ from .sweep import enter, labels, leave, sweep
 
 __all__ = ["DockerBackend"]
 
+NO_FILES = (
+    "containers that serve run after run (per='tenant') have no files: leave per='tenant' out, or use sandbox='jail'"
+)
 _GUESTS_PER_CONTAINER = 1000
 """A tenant's container is replaced after this many guests: its guests share one memory layout and one hash seed."""
 
@@ -69,7 +74,6 @@ class DockerBackend:
     """
 
     name = "docker"
-    no_files = "docker has no files yet: use sandbox='jail'"
 
     def __init__(
         self,
@@ -88,10 +92,15 @@ class DockerBackend:
             raise ConfigurationError(f"image is the name of an image, e.g. {DEFAULT_TAG!r}, not {image!r}")
         if type(cpus) not in (int, float) or not 0.01 <= cpus <= 1024:
             raise ConfigurationError(f"cpus is how many processors a container may use, 0.01 or more, not {cpus!r}")
+        self.no_files = NO_FILES if per == "tenant" else ""
+        if folders and per == "tenant":
+            raise ConfigurationError(f"folders: {NO_FILES}")
         self._docker_host = docker_host
         self._id = secrets.token_hex(8)
         self._in_doubt = False  # whether there may be a container that is not in `_containers`
-        self._wanted = ContainerSettings(image=image, runtime=runtime, per=per, cpus=cpus, preimport=tuple(preimport))
+        self._wanted = ContainerSettings(image=image, runtime=runtime, per=per, cpus=cpus, preimport=tuple(preimport),
+            folders=tuple((name, os.path.abspath(source)) for name, source in (folders or {}).items()),
+        )  # fmt: skip
         self._settings = self._wanted
         self._engine: Engine | None = None
         self._connecting = anyio.Lock()
@@ -174,6 +183,21 @@ class DockerBackend:
                 if container.guests == 1 or self._left():
                     raise  # else the container had ended while idle, and is removed
 
+    async def open_with(self, allowance: Allowance, files: Files) -> ContainerGuest:
+        """A guest of a new container, which has these files below /input.
+
+        Raises:
+            ConfigurationError: one of the files cannot be read, or its name is taken.
+            SandboxError: it cannot be had.
+        """
+        if self.no_files:
+            raise ConfigurationError(f"files: {self.no_files}")
+        names = tuple(name for name, _ in self._settings.folders)
+        given = await anyio.to_thread.run_sync(measured, files, names)
+        async with self._starts:
+            container = await self._started(allowance, room(given))
+        return await self._spawned(container, given)
+
     async def _free(self, allowance: Allowance) -> Container:
         """An idle container: a tenant's that is idle now or in a moment, or a new one."""
         if self._settings.per == "tenant" and self._containers:
@@ -191,22 +215,27 @@ class DockerBackend:
                 return container
         return None
 
-    async def _spawned(self, container: Container) -> ContainerGuest:
+    async def _spawned(self, container: Container, files: list[Given] | None = None) -> ContainerGuest:
         guest = ContainerGuest(container, self._give_back)
         try:
-            await container.spawn()
+            try:
+                await container.give(files or [])
+                await container.spawn()
+            except SandboxCrashed:
+                if guest.alive:
+                    raise  # else the container has said why
             await guest.opened()
         except BaseException:
             await self._removed(container)
             raise
         return guest
 
-    async def _started(self, allowance: Allowance) -> Container:
+    async def _started(self, allowance: Allowance, room: int = 0) -> Container:
         if self._left():
             raise SandboxCrashed("the docker backend is not running: it was not entered, or it was left")
         engine = await self._connected()
         try:
-            container = await start(engine, self._settings, allowance)
+            container = await start(engine, self._settings, allowance, room)
         except BaseException as error:
             self._in_doubt = self._in_doubt or not isinstance(error, CallgateError)
             if isinstance(error, SandboxUnavailable):  # the next start looks for engine and image again

@@ -20,6 +20,7 @@ from callgate_guest import frames
 from callgate_guest.frames import Frame, frame
 
 from .engine import TIMEOUT_SECONDS, Engine, EngineRefused, attach
+from .files import Given, packed
 from .hardening import NOBODY, ContainerSettings, container_options
 from .link import Link
 
@@ -27,6 +28,7 @@ __all__ = ["Container", "json_object", "start"]
 
 _START_SECONDS = 60.0
 _GONE_SECONDS = 15.0
+_GIVE_SECONDS = 60.0
 _POLL_SECONDS = 0.02
 
 logger = logging.getLogger("callgate")
@@ -40,6 +42,7 @@ class Container:
         id: the engine's id of the container; empty before the container is made.
         guests: guests that it has served, the present one included.
         about: the supervisor's report: ``landlock`` (ABI, 0 for none), ``python``.
+        collects: whether its guest has a /output.
     """
 
     def __init__(self, engine: Engine, allowance: Allowance) -> None:
@@ -48,6 +51,7 @@ class Container:
         self.id = ""
         self.guests = 0
         self.about: dict[str, Any] = {}
+        self.collects = False
         self._making: threading.Event | None = None
         self._attached: socket.socket | None = None
         self._link: Link | None = None
@@ -59,12 +63,13 @@ class Container:
         assert self._link is not None, "the container was started"
         return self._link
 
-    def make(self, api: Any, settings: ContainerSettings) -> None:
+    def make(self, api: Any, settings: ContainerSettings, room: int) -> None:
         """Create, attach, start: in this order, since an engine keeps no output from before the attaching. Runs in a
         thread; `remove` may be called at any time."""
         self._making = threading.Event()
+        self.collects = settings.per == "run"
         try:
-            self.id = _create(api, settings, self.allowance)
+            self.id = _create(api, settings, self.allowance, room)
             self._attached = attach(api, self.id)
             api.start(self.id)
         finally:
@@ -99,6 +104,21 @@ class Container:
                     f"{reason}: programs can import what is in the image; `callgate image build --requirements ...`"
                 )
             raise SandboxUnavailable(f"the container could not be set up: {reason}")
+
+    async def give(self, files: list[Given]) -> None:
+        """Send files for the next guest.
+
+        Raises:
+            ConfigurationError: one cannot be read.
+            SandboxCrashed: the container takes no more.
+        """
+        with anyio.move_on_after(_GIVE_SECONDS) as waiting:
+            for each in files:
+                pieces = packed(each)
+                while (piece := await anyio.to_thread.run_sync(next, pieces, None)) is not None:
+                    await self.link.send(piece)
+        if waiting.cancelled_caught:
+            raise SandboxCrashed(f"a container did not take its files within {_GIVE_SECONDS:g} s: it is overloaded")
 
     async def spawn(self) -> None:
         """Ask for a guest. Does not wait for it."""
@@ -147,8 +167,8 @@ class Container:
         )
 
 
-async def start(engine: Engine, settings: ContainerSettings, allowance: Allowance) -> Container:
-    """Make, attach and start a container, and wait until its supervisor is ready.
+async def start(engine: Engine, settings: ContainerSettings, allowance: Allowance, room: int = 0) -> Container:
+    """Make, attach and start a container, and wait until its supervisor is ready. `room`: see `container_options`.
 
     Raises:
         SandboxError: no container could be started; the message says why and what to do. Nothing is left of it.
@@ -158,7 +178,7 @@ async def start(engine: Engine, settings: ContainerSettings, allowance: Allowanc
     container = Container(engine, allowance)
     try:
         with anyio.CancelScope(shield=True):
-            await engine.call_with(container.make, settings)
+            await engine.call_with(container.make, settings, room)
         await container.ready(settings)
         return container
     except BaseException as error:
@@ -168,12 +188,14 @@ async def start(engine: Engine, settings: ContainerSettings, allowance: Allowanc
             logger.error("%s", left)
         if isinstance(error, EngineRefused):
             again = "; build the image again with `callgate image build`" if error.status == 404 else ""
+            if error.status == 400 and (settings.folders or settings.packages):
+                again = "; folders and packages are folders of the engine's machine"
             refused = f"the Docker engine refused to start a container: {str(error)[:1000]}{again}"
             raise SandboxUnavailable(refused) from error
         raise
 
 
-def _create(api: Any, settings: ContainerSettings, allowance: Allowance) -> str:
+def _create(api: Any, settings: ContainerSettings, allowance: Allowance, room: int) -> str:
     made = api.create_container(
         settings.image,
         user=NOBODY,
@@ -182,7 +204,7 @@ def _create(api: Any, settings: ContainerSettings, allowance: Allowance) -> str:
         labels=settings.labels,
         stdin_open=True,
         network_disabled=True,
-        host_config=api.create_host_config(**container_options(allowance, settings)),
+        host_config=api.create_host_config(**container_options(allowance, settings, room)),
         healthcheck={"test": ["NONE"]},
         name=f"callgate-{secrets.token_hex(6)}",
         stop_timeout=1,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -10,13 +11,14 @@ from typing import Any
 import anyio
 
 from callgate.errors import SandboxCrashed
-from callgate.sandbox.backend import GuestExit, Stream, Usage
+from callgate.sandbox.backend import Collected, GuestExit, Stream, Usage
 from callgate.sandbox.streams import END, Inbox
 from callgate_guest import frames
 from callgate_guest.frames import Frame, frame
 from callgate_guest.wire import OUT_OF_MEMORY
 
 from .container import Container, json_object
+from .files import Collecting
 
 __all__ = ["ContainerGuest"]
 
@@ -26,6 +28,9 @@ _PONG_SECONDS = 1.0
 _END_SECONDS = 1.0
 """Longest wait for the supervisor to report its guest's end; then the container is removed."""
 _OPEN_SECONDS = 10.0
+_COLLECT_SECONDS = 10.0
+_SURE_SECONDS = 0.05
+"""A supervisor that sent something within this time, and not that its guest has touched /output, need not be asked."""
 _MOST_SECONDS = 1e9
 _MOST_BYTES = 1 << 50
 
@@ -54,6 +59,8 @@ class ContainerGuest:
         self._kill_owed = False
         self._over = anyio.Lock()
         self._given_back = False
+        self._touched = False  # whether the guest has put something into /output
+        self._collecting: Collecting | None = None
 
     async def _until(self, condition: Callable[[], bool]) -> None:
         """Wait until `condition` holds, or the guest or its link has ended."""
@@ -133,6 +140,38 @@ class ContainerGuest:
         self._exit = self._exit or GuestExit(None, self._usage, self._why())
         return self._exit
 
+    @property
+    def collect(self) -> Callable[[int, int], Awaitable[Collected]] | None:
+        """See `Guest`. ``None`` where guests have no /output."""
+        return self._collect if self.container.collects else None
+
+    async def _collect(self, most: int, most_bytes: int) -> Collected:
+        """A container that does not answer as it must, in time, ends here."""
+        untouched = not self._touched and time.monotonic() - self._heard < _SURE_SECONDS
+        if untouched or self._collecting is not None:
+            return Collected()
+        if self._killed:
+            await self._hear_the_end()
+            if self._exit is not None and not self._touched:
+                return Collected()
+        self._collecting, deaf = (asked := Collecting(most, most_bytes)), self._link.deaf
+        try:
+            with anyio.move_on_after(_COLLECT_SECONDS), self._link.reading_ahead():
+                self._link.deaf = False
+                wanted = {"most": most, "most_bytes": most_bytes}
+                with contextlib.suppress(SandboxCrashed):
+                    await self._link.send(frame(frames.COLLECT, json.dumps(wanted).encode()))
+                while not (asked.over or self._link.ended or self._link.closed):
+                    await self._link.changed()
+            if not asked.over:
+                asked.broken("the files in /output are lost: the container has ended, or did not answer in time")
+            if not asked.sound:
+                self._link.hang_up()
+        finally:
+            self._collecting = None
+            self._link.deaf = deaf or self._link.deaf
+        return asked.collected
+
     async def _hear_the_end(self) -> None:
         """Wait for the guest's end; a container that does not report it in time gets no other guest."""
         with anyio.move_on_after(_END_SECONDS):
@@ -159,6 +198,10 @@ class ContainerGuest:
             self._hang_up_once()
         elif kind == frames.PING:
             self._pongs += 1
+        elif kind == frames.TOUCHED:
+            self._touched = True
+        elif kind in (frames.FILE, frames.PART, frames.COLLECTED) and self._collecting is not None:
+            self._collecting.hear(found)
         else:
             if kind == frames.EXITED:
                 self._exit = _exit(json_object(payload))

@@ -33,6 +33,9 @@ _OWN_KERNEL_PROCESSES = 256
 _OWN_KERNEL_BYTES = 256 << 20
 """Memory of gVisor's kernel, or of a virtual machine's monitor: the container's cgroup counts it, too."""
 _OPEN_FILES = 256
+_PAGE = 4096
+_INPUT_NAMES = 20_000
+"""Files and folders of /input, those below bound folders not included."""
 
 HARDENED = (
     "no network: no interface but a loopback that leads nowhere",
@@ -82,6 +85,8 @@ class ContainerSettings:
         cpus: processors that a container may use at a time.
         preimport: modules imported ahead.
         labels: labels of the containers, by which `sweep` finds them.
+        folders: folders of the engine's machine, by their names below /input.
+        packages: a folder of packages on the engine's machine, for /packages.
     """
 
     image: str
@@ -90,12 +95,19 @@ class ContainerSettings:
     cpus: float
     preimport: tuple[str, ...]
     labels: dict[str, str] = field(default_factory=dict)
+    folders: tuple[tuple[str, str], ...] = ()
+    packages: str | None = None
 
 
-def container_options(allowance: Allowance, settings: ContainerSettings) -> dict[str, Any]:
-    """The HostConfig of the container of a guest with this allowance, as the SDK's ``create_host_config`` takes it."""
+def container_options(allowance: Allowance, settings: ContainerSettings, room: int = 0) -> dict[str, Any]:
+    """The HostConfig of the container of a guest with this allowance, as the SDK's ``create_host_config`` takes it.
+
+    Args:
+        room: bytes that the guest's own files take in /input: memory that the container gets besides.
+    """
     own_kernel = any(name in (settings.runtime or "").lower() for name in ("runsc", "gvisor", "kata"))
-    memory = needs(allowance, preimport=bool(settings.preimport)) + (_OWN_KERNEL_BYTES if own_kernel else 0)
+    memory = needs(allowance, preimport=bool(settings.preimport)) + (_OWN_KERNEL_BYTES if own_kernel else 0) + room
+    largest = max(allowance.max_file_bytes, room)
     options: dict[str, Any] = {
         "network_mode": "none",
         "read_only": True,
@@ -113,12 +125,28 @@ def container_options(allowance: Allowance, settings: ContainerSettings) -> dict
             {"Name": "nofile", "Soft": _OPEN_FILES, "Hard": _OPEN_FILES},
             {"Name": "core", "Soft": 0, "Hard": 0},
             {"Name": "memlock", "Soft": 0, "Hard": 0},
-            {"Name": "fsize", "Soft": allowance.max_file_bytes, "Hard": allowance.max_file_bytes},
+            {"Name": "fsize", "Soft": largest, "Hard": largest},  # the guest's own is lower: `jail.rlimits`
         ],
     }
     if settings.per == "run":
         size = f"size={allowance.max_file_bytes},nr_inodes=4096,mode=1777"
         options["tmpfs"] = {"/tmp": f"rw,noexec,nosuid,nodev,{size}"}
+        if room or settings.folders:
+            own = f"size={max(room, _PAGE)},nr_inodes={_INPUT_NAMES},mode=755,uid=65534,gid=65534"
+            options["tmpfs"]["/input"] = f"rw,noexec,nosuid,nodev,{own}"
+    binds = [(f"/input/{name}", source) for name, source in settings.folders]
+    if settings.packages is not None:
+        binds.append(("/packages", settings.packages))
+    if binds:
+        options["mounts"] = [_read_only(target, source) for target, source in binds]
     if settings.runtime is not None:
         options["runtime"] = settings.runtime
     return options
+
+
+def _read_only(target: str, source: str) -> dict[str, Any]:
+    """A folder of the engine's machine, without what is mounted in it, for the guest to read."""
+    return {
+        "Type": "bind", "Source": source, "Target": target, "ReadOnly": True,
+        "BindOptions": {"Propagation": "rprivate", "NonRecursive": True},
+    }  # fmt: skip

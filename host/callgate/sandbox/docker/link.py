@@ -19,7 +19,7 @@ import select
 import socket
 import ssl
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import anyio
 
@@ -214,10 +214,16 @@ class Link:
         Raises:
             SandboxCrashed: the container has ended.
         """
+        with self.reading_ahead():
+            await self._writer.send(data)
+
+    @contextlib.contextmanager
+    def reading_ahead(self) -> Iterator[None]:
+        """Hold more meanwhile, for what comes behind data that nobody receives yet."""
         self._sending += 1
         self.go_on()
         try:
-            await self._writer.send(data)
+            yield
         finally:
             self._sending -= 1
 

@@ -1,4 +1,4 @@
-"""Opens a runtime for frameworks whose agents run in event loops of their own; makes calls in the loop it is open in.
+"""Opens a runtime for agents that run in event loops of their own; makes calls in the loop that it is open in.
 
 1. A runtime that its owner entered is used there, and never left from here: a call from another event loop is handed
    to the owner's.
@@ -8,7 +8,7 @@
 3. While it is being entered or left, others wait. If entering fails, the holder that entered gets the error, and the
    next one tries again.
 
-Knows asyncio, as the frameworks do. State is changed under a lock of threads; waiting is done outside it.
+Knows asyncio alone. State is changed under a lock of threads; waiting is done outside it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from callgate.errors import ConfigurationError
-from callgate.runtime import Runtime
+
+from .runtime import Runtime
 
 __all__ = ["in_its_loop", "open_while"]
 
