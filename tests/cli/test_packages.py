@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import os
+import subprocess
 import sys
 import tarfile
 from pathlib import Path
@@ -172,6 +173,22 @@ async def test_programs_import_from_it_and_models_are_told(packages: Path) -> No
         ]
         assert "- Installed: above_package 1.1, below_package 2.0.\n" in text
         assert len(text) <= 1024
+
+
+@pytest.mark.slow
+def test_an_analysts_report_is_made_with_packages_of_the_index(tmp_path: Path) -> None:
+    folder = tmp_path / "packages"
+    adding = [sys.executable, "-m", "callgate", "packages", "add", "numpy", "pandas", "matplotlib", "--to", str(folder)]
+    added = subprocess.run(adding, capture_output=True, text=True, timeout=280, check=False)
+    if added.returncode != 0 and os.environ.get("CI") != "true":
+        pytest.skip(f"pip has no index here: {added.stderr}")
+    assert added.returncode == 0, added.stderr
+    assert Packages.read(folder).requested == ("numpy", "pandas", "matplotlib")
+    os.chmod(tmp_path, 0o755)
+    report = Path(__file__).parents[2] / "examples" / "analyst_report.py"
+    told = subprocess.run([sys.executable, report, folder], capture_output=True, text=True, timeout=280, check=False)
+    assert (told.returncode, told.stderr) == (0, "")
+    assert "In jail, tier 1, the model reads:" in told.stdout
 
 
 @pytest.mark.anyio

@@ -77,7 +77,8 @@ class Answer:
     bare: bool = False
     """The tool promises an object, so that `structured` is `value` itself, and not ``{"result": value}``."""
     artifacts: tuple[Artifact, ...] = ()
-    """What the program displayed and left, and the artifacts whose handles are in the result, in that order."""
+    """What the program displayed and left, and the artifacts whose handles are in the result or in a plan's outputs, in
+    that order."""
     pictures: tuple[Picture, ...] = ()
     """Pictures for the model, beside the text: at most 4 of the `artifacts`, scaled down."""
 
@@ -321,7 +322,7 @@ _MOST_ARTIFACTS = 100
 
 
 def _artifacts_of(answer: Answer, shelf: Shelf) -> tuple[Artifact, ...]:
-    """The artifacts of an answer, each once: those of its program or plan, and those that its result names."""
+    """The artifacts of an answer, each once: those of its program, and those that its result or its outputs name."""
     texts: Iterable[str] = ()
     made: Iterable[Artifact] = ()
     match answer.result:
@@ -333,7 +334,6 @@ def _artifacts_of(answer: Answer, shelf: Shelf) -> tuple[Artifact, ...]:
         case None:
             texts = (answer.text,) if answer.ok else ()
         case plan:
-            made = plan.artifacts
             texts = (step.result_json or "" for step in plan.steps if step.id in plan.outputs)
     found = {each.handle: each for each in made}
     for text in texts:

@@ -21,11 +21,12 @@ from io import BufferedWriter
 from pathlib import Path
 from typing import Literal
 
+from callgate.artifacts import clean_name
 from callgate.errors import ConfigurationError, SandboxCrashed, SandboxUnavailable
 
 from .backend import Files
 
-__all__ = ["Staging", "checked_folders", "remove_abandoned"]
+__all__ = ["Staging", "checked_folders", "named_folders", "remove_abandoned"]
 
 _PREFIX = "callgate-files-"
 _FICLONE = 0x40049409
@@ -109,6 +110,14 @@ def remove_abandoned() -> None:
             if entry.name.startswith(_PREFIX):
                 with contextlib.suppress(OSError):
                     _remove_if_abandoned(entry)
+
+
+def named_folders(folders: Mapping[str, str | os.PathLike[str]]) -> tuple[tuple[str, str], ...]:
+    """The operator's folders, each under a name that is one step below /input. Raises `ConfigurationError`."""
+    for name in folders:
+        if not name or "/" in name or clean_name(name) != name:
+            raise ConfigurationError(f"folders: {name!r} is no name of a folder below /input, such as 'data'")
+    return tuple((name, os.path.abspath(path)) for name, path in folders.items())
 
 
 def checked_folders(folders: Mapping[str, str]) -> None:
