@@ -132,7 +132,7 @@ def checked_folders(folders: Mapping[str, str]) -> None:
             mode = os.stat(path).st_mode
             if not stat.S_ISDIR(mode):
                 raise NotADirectoryError
-        except OSError:
+        except (OSError, ValueError):
             raise ConfigurationError(f"folders: {name!r}: there is no folder {path!r}") from None
         if os.geteuid() == 0 and mode & 0o005 != 0o005 and os.stat(path).st_uid != _NOBODY:
             raise ConfigurationError(

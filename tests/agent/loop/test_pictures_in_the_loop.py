@@ -157,6 +157,20 @@ async def test_a_task_goes_on_from_its_transcript_without_the_bytes(tmp_path: Pa
     no_bytes_in(file.read_text())
 
 
+async def test_a_task_that_goes_on_from_its_result_has_the_bytes() -> None:
+    async with Runtime([draw], sandbox=None) as runtime:
+        first = await Agent(ScriptedModel([drawing(1), ModelUnavailable("gone")]), runtime).run("Draw.")
+        assert [each.name for each in first.artifacts] == ["plot1.png"]
+        model = ScriptedModel([drawing(2), "It rises."])
+        assert (await Agent(model, runtime).resume(first)).ok
+    assert [shown(each) for each in model.requests] == [["plot1.png"], ["plot1.png", "plot2.png"]]
+
+
+async def test_the_same_picture_again_and_again_is_a_repetition_though_its_handles_are_others() -> None:
+    result, _ = await play([draw], *(drawing(1) for _ in range(8)), "Enough.")
+    assert ("loop", "told the model") in faults(result)
+
+
 async def test_a_transcript_from_before_there_were_pictures_is_read(tmp_path: Path) -> None:
     file = tmp_path / "task.jsonl"
     await play([draw], drawing(1), ModelUnavailable("gone"), transcript=file, pictures=False)
