@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import anyio
 
-from callgate.artifacts import NOT_HERE, Artifact, Shelf
+from callgate.artifacts import HANDLE, NOT_HERE, Artifact, Shelf
 from callgate.errors import ConfigurationError, LimitReached, ToolError, ToolNotAllowed
 from callgate.limits import Limits
 from callgate.sandbox.backend import python_here
@@ -77,7 +77,8 @@ class Answer:
     bare: bool = False
     """The tool promises an object, so that `structured` is `value` itself, and not ``{"result": value}``."""
     artifacts: tuple[Artifact, ...] = ()
-    """What the program displayed and left, and the artifacts whose handles are in the result, in that order."""
+    """What the program displayed and left, and the artifacts whose handles are in the result or in a plan's outputs, in
+    that order."""
     pictures: tuple[Picture, ...] = ()
     """Pictures for the model, beside the text: at most 4 of the `artifacts`, scaled down."""
 
@@ -169,7 +170,8 @@ class Answers:
             return sandbox is not None and not getattr(sandbox[0], "no_files", "none")
 
         self.runtime = runtime
-        self.definitions = Definitions(runtime.registry, limits, language, python, files)
+        packages = tuple if sandbox is None else lambda: getattr(sandbox[0], "packages", ())
+        self.definitions = Definitions(runtime.registry, limits, language, python, files, packages)
         """The definitions that the model gets."""
         self.names = self.definitions.names
 
@@ -314,24 +316,26 @@ class Answers:
         return None if len(within) == len(tools) else within
 
 
-_HANDLE = re.compile(r'"artifact": ?"(art_[0-9a-f]{32})"')
+_HANDLE = re.compile(f'"artifact": ?"({HANDLE.pattern})"')
 """An artifact's object in JSON text."""
 _MOST_ARTIFACTS = 100
 
 
 def _artifacts_of(answer: Answer, shelf: Shelf) -> tuple[Artifact, ...]:
-    """The artifacts of an answer, each once: those of its program, and those that its result names."""
-    found: dict[str, Artifact] = {}
+    """The artifacts of an answer, each once: those of its program, and those that its result or its outputs name."""
     texts: Iterable[str] = ()
+    made: Iterable[Artifact] = ()
     match answer.result:
-        case CodeResult() as run:
-            found = {each.handle: each for each in run.artifacts}
-        case None if answer.ok:
-            texts = (answer.text,)
-        case SearchResult() | Described() | None:
+        case SearchResult() | Described():
             pass
+        case CodeResult() as run:
+            made = run.artifacts
+            texts = (answer.text,) if isinstance(run.value, (dict, list)) else ()
+        case None:
+            texts = (answer.text,) if answer.ok else ()
         case plan:
             texts = (step.result_json or "" for step in plan.steps if step.id in plan.outputs)
+    found = {each.handle: each for each in made}
     for text in texts:
         for handle in _HANDLE.findall(text):
             if len(found) < _MOST_ARTIFACTS and (kept := shelf.get(handle)) is not None:
