@@ -115,7 +115,8 @@ class CodeResult:
         if self.error is not None:
             parts.append(cut(self._failure(), max_characters // 2))
         elif self.value_repr is not None:
-            parts.append(cut(f"Value (not JSON): {self.value_repr}", max_characters // 2))
+            between = "\n" if "\n" in self.value_repr else " "  # a table keeps its columns
+            parts.append(cut(f"Value (not JSON):{between}{self.value_repr}", max_characters // 2))
         elif self.value is not None:
             value = self.value if isinstance(self.value, str) else _as_text(self.value)
             parts.append(cut(f"Value: {value}", max_characters // 2))
