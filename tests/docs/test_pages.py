@@ -174,7 +174,8 @@ def test_every_block_of_json_and_yaml_is_read_by_what_it_is_for(tmp_path: Path) 
                     servers = read_servers(each, {"GITHUB_TOKEN": "ghp_x", "SEARCH_TOKEN": "tok"})
                     assert [server.fault for server in servers] == [None] * len(each["mcpServers"])
                 else:
-                    assert set(each) in ({"servers"}, {"code", "session"})
+                    handle = {"artifact", "name", "media_type", "bytes"}
+                    assert set(each) in ({"servers"}, {"code", "session"}, handle)
     config = read_config(blocks("planners", "yaml")[0], {})
     assert config.gateway is not None
     assert config.planner.model_fields_set == set(PlannerConfig.model_fields)
