@@ -87,6 +87,7 @@ def prepare(
         os.environ["MPLCONFIGDIR"] = cache
     if packages:
         sys.path.append(packages)
+    figures.watch()
     for name in [*PREIMPORTED, *preimport]:
         try:
             importlib.import_module(name)

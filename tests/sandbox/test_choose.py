@@ -48,7 +48,7 @@ def test_docker_takes_an_image_an_engine_and_a_runtime() -> None:
         ("doker", {}, "there is no sandbox 'doker'; there are: auto, jail, docker, unsafe"),
         ("jail", {"tier": 3}, "the jail has tier 1 and tier 2, not 3"),
         ("jail", {"packages": "/not/there"}, "there is no folder '/not/there'"),
-        ("docker", {"packages": "/"}, "callgate image build --requirements FILE"),
+        ("docker", {"packages": "/not/there"}, "there is no folder '/not/there'"),
         ("docker", {"tier": 2}, "tier is for the jail"),
         ("unsafe", {"preimport": ("json",)}, "leave packages and preimport out"),
         ("jail", {"image": "mine"}, "image is for sandbox='docker', not 'jail'"),

@@ -170,7 +170,8 @@ class Answers:
             return sandbox is not None and not getattr(sandbox[0], "no_files", "none")
 
         self.runtime = runtime
-        self.definitions = Definitions(runtime.registry, limits, language, python, files)
+        packages = tuple if sandbox is None else lambda: getattr(sandbox[0], "packages", ())
+        self.definitions = Definitions(runtime.registry, limits, language, python, files, packages)
         """The definitions that the model gets."""
         self.names = self.definitions.names
 
