@@ -114,6 +114,18 @@ async def test_a_conversation_answers_with_pictures_too(runtime: Runtime) -> Non
         assert [each.reference.name for each in (await conversation.answer("draw", {"what": "plot"})).pictures]
 
 
+async def test_a_picture_that_is_read_again_is_shown_again(runtime: Runtime) -> None:
+    async with runtime.conversation(direct="all") as conversation:
+        first = await conversation.answer("draw", {"what": "plot"})
+        again = await conversation.answer("read_artifact", {"artifact": first.artifacts[0].handle})
+        assert again.text.startswith("plot.png (image/png, 73 bytes) is a picture.")
+        assert again.pictures == first.pictures
+        table = await conversation.answer("draw", {"what": "table"})
+        read = await conversation.answer("read_artifact", {"artifact": table.artifacts[0].handle})
+        assert read.pictures == ()
+        assert read.text.endswith("a,b\n1,2\n")
+
+
 # the forms
 
 
