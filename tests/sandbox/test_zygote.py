@@ -6,12 +6,14 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
 import pytest
 
-from callgate.errors import SandboxCrashed
+from callgate.errors import SandboxCrashed, SandboxUnavailable
 from callgate.sandbox.jail import JailBackend
 from callgate.sandbox.launching import ZygoteSettings, launched_ahead
 from sandbox.asking import ALLOWANCE, ask, descendants, gone, hear, open_files, request, until
@@ -219,3 +221,14 @@ async def nothing_of_it_is_left() -> None:
         return [each for each in found if each.endswith(" 1")]
 
     await until(lambda: not zygotes())
+
+
+async def test_a_host_without_a_temporary_folder_has_tier_1_and_no_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
+    async with running("jail tier 1") as backend:
+        assert isinstance(backend, JailBackend)
+        guest = await backend.open(ALLOWANCE)
+        assert (await ask(guest, "1")).value == 1
+        await guest.aclose()
+        with pytest.raises(SandboxUnavailable, match="set TMPDIR"):
+            await backend.open_with(ALLOWANCE, {"a": b""})

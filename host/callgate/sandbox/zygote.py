@@ -220,7 +220,12 @@ class Zygote:
         sent = False
         try:
             try:
-                if files and self._staging is not None:
+                if files:
+                    if self._staging is None:
+                        raise SandboxUnavailable(
+                            "the jail found no temporary folder for files of programs when it started: "
+                            "set TMPDIR to one that has room, and open the runtime again"
+                        )
                     stage = partial(self._staging.stage, files, folders)
                     guest.staged = await anyio.to_thread.run_sync(stage)
                     theirs.append(_pipe_with(guest.staged))
