@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 from callgate.errors import SandboxCrashed, SandboxUnavailable
 from callgate.sandbox.jail import JailBackend
 from callgate.sandbox.launching import ZygoteSettings, launched_ahead
+from callgate.sandbox.staging import Staging
 from sandbox.asking import ALLOWANCE, ask, descendants, gone, hear, open_files, request, until
 from sandbox.conftest import running
 
@@ -232,3 +234,23 @@ async def test_a_host_without_a_temporary_folder_has_tier_1_and_no_files(monkeyp
         await guest.aclose()
         with pytest.raises(SandboxUnavailable, match="set TMPDIR"):
             await backend.open_with(ALLOWANCE, {"a": b""})
+
+
+async def test_a_zygote_that_ends_while_files_are_laid_down_leaves_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for wait in range(5):
+        staging = Staging()
+
+        async def stage(staging: Staging = staging) -> None:
+            with contextlib.suppress(SandboxCrashed):
+                staging.forget(
+                    await anyio.to_thread.run_sync(staging.stage, dict.fromkeys(map(str, range(3000)), b""), ())
+                )
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(stage)
+            await anyio.sleep(0.005 * (wait + 1))
+            await anyio.to_thread.run_sync(staging.remove)
+        assert os.listdir(tmp_path) == []
