@@ -18,6 +18,7 @@ from callgate.errors import SandboxCrashed, SandboxUnavailable
 from callgate.sandbox.jail import JailBackend
 from callgate.sandbox.launching import ZygoteSettings, launched_ahead
 from callgate.sandbox.staging import Staging
+from callgate.sandbox.zygote import JailedGuest
 from sandbox.asking import ALLOWANCE, ask, descendants, gone, hear, open_files, request, until
 from sandbox.conftest import running
 
@@ -254,3 +255,16 @@ async def test_a_zygote_that_ends_while_files_are_laid_down_leaves_none(
             await anyio.sleep(0.005 * (wait + 1))
             await anyio.to_thread.run_sync(staging.remove)
         assert os.listdir(tmp_path) == []
+
+
+async def test_a_session_remembers_only_files_that_are_there() -> None:
+    async with running("jail tier 1") as backend:
+        guest = await backend.open(ALLOWANCE)
+        assert isinstance(guest, JailedGuest)
+        for number in range(3):
+            code = f"import os\n[os.remove(name) for name in os.listdir()]\nopen('{number}', 'w').close()"
+            await ask(guest, code, number + 1)
+            assert (await guest.collect(9, 9)).files == ((str(number), b""),)
+        assert list(guest._seen) == ["2"]
+        assert (await guest.collect(9, 9)).files == ()
+        await guest.aclose()
