@@ -290,3 +290,13 @@ os.chdir("/output")
         assert sorted(found(result).values()) == [b"deep", b"x"]
         assert result.notes == []
         assert (await session.execute_code("1")).value == 1
+
+
+async def test_a_program_that_is_cancelled_while_its_files_are_handed_over_ends_its_session(runtime: Runtime) -> None:
+    code = "for n in range(30): open(f'{n}', 'wb').write(bytes(500_000))"
+    async with runtime.session() as session, anyio.create_task_group() as tasks:
+        tasks.start_soon(session.execute_code, code)
+        while getattr(session._guest, "_collecting", None) is None:
+            await anyio.lowlevel.checkpoint()
+        tasks.cancel_scope.cancel()
+    assert not session.alive
