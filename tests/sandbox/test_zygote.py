@@ -278,3 +278,12 @@ async def test_files_of_an_archive_without_times_are_collected() -> None:
         await ask(guest, "import os\nopen('a', 'w').close()\nos.utime('.', (0, 0))  # as tarfile does")
         assert (await guest.collect(9, 9)).files == (("a", b""),)
         await guest.aclose()
+
+
+async def test_a_file_is_found_among_thousands_of_inputs() -> None:
+    async with running("jail tier 1") as backend:
+        assert isinstance(backend, JailBackend)
+        guest = await backend.open_with(ALLOWANCE, dict.fromkeys(map(str, range(6000)), b""))
+        await ask(guest, "open('z', 'w').close()")
+        assert (await guest.collect(9, 9)).files == (("z", b""),)
+        await guest.aclose()

@@ -28,7 +28,7 @@ _OPENAT2 = 437  # of every architecture
 _RESOLVE = 0x01 | 0x02 | 0x04 | 0x08
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
 _MOST_ENTRIES = 5000
-"""Entries of all folders that are looked at; the tmpfs of a guest has fewer."""
+"""Entries of all folders that are looked at, besides those of inputs; the tmpfs of a guest has fewer."""
 _DEEPEST = 16
 _NAME_CHARACTERS = 80
 _SPECIAL = {
@@ -71,7 +71,7 @@ class _Search:
         self._inputs = inputs
         self._most = most
         self._room = most_bytes
-        self._entries = _MOST_ENTRIES
+        self._entries = _MOST_ENTRIES + len(inputs)
         self._left: dict[str, tuple[str, int]] = {}  # reason -> the first name, and how many
 
     def folder(self, fd: int, above: str, depth: int) -> None:
