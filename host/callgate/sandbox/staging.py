@@ -94,13 +94,15 @@ class Staging:
     def forget(self, name: str) -> None:
         """Remove the files of a guest."""
         shutil.rmtree(os.path.join(self.folder, name), ignore_errors=True)
+        if self._lock < 0:  # `remove` came while the files were laid down
+            _remove(self._outer)
 
     def remove(self) -> None:
         """Remove everything. May be called again."""
-        if self._lock >= 0:
+        lock, self._lock = self._lock, -1
+        if lock >= 0:
             _remove(self._outer)
-            os.close(self._lock)
-            self._lock = -1
+            os.close(lock)
 
 
 def remove_abandoned() -> None:

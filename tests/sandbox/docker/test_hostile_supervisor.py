@@ -186,6 +186,23 @@ async def test_a_supervisor_that_ends_while_it_hands_over_is_told(taken: Taken) 
     assert found.left == ("the files in /output are lost: the container has ended, or did not answer in time",)
 
 
+async def test_words_about_files_are_printable_lines(taken: Taken) -> None:
+    taken.guest.container.collects = True
+    taken.say(frame(frames.TOUCHED), frame(frames.SPAWNED, frames.USAGE.pack(0, 0)))
+    await taken.guest.opened()
+    told = {"left": ["one\ntwo", "\x1b[2J", "sur\ud800", 5, "x" * 10_000]}
+    async with anyio.create_task_group() as tasks:
+
+        async def answer() -> None:
+            await anyio.to_thread.run_sync(taken.read)
+            taken.say(frame(frames.COLLECTED, json.dumps(told).encode()))
+
+        tasks.start_soon(answer)
+        assert taken.guest.collect is not None
+        collected = await taken.guest.collect(9, 9)
+    assert collected.left == ("one?two", "?[2J", "sur?", "x" * 400)
+
+
 async def test_a_guest_that_touched_nothing_is_not_asked(taken: Taken) -> None:
     taken.guest.container.collects = True
     taken.say(frame(frames.PING))
