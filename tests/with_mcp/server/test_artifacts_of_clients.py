@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 from mcp.client import Client
+from mcp.shared.exceptions import MCPError
 
 from callgate import Artifact, Runtime, tool
-from callgate.artifacts import NOT_HERE
+from callgate.artifacts import NOT_HERE, Artifacts
+from callgate.mcp.server import resources
 from callgate.mcp.server.clients import Serving
 from callgate.mcp.server.gateway import Gateway
 
@@ -63,3 +65,12 @@ async def test_the_shelf_of_a_client_outlives_a_change_of_its_list_of_tools() ->
 
         runtime.registry.add(more)
         assert (await run(client, f"await size({handle!r})")).structured_content["value"] == 3
+
+
+async def test_what_is_too_long_for_http_is_refused_before_it_is_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Encoding 32 MB takes the event loop most of a second, and any client may ask for it again and again."""
+    monkeypatch.delattr(resources.base64, "b64encode")
+    shelf = Artifacts().shelf()
+    kept = shelf.add(Artifact.from_bytes(b"\0" * 2_000_000, "large.bin"))
+    with pytest.raises(MCPError, match=r"large.bin has 2,000,000 bytes, and clients read 1,000,000 over HTTP"):
+        resources.read(shelf, f"{resources.SCHEME}{kept.handle}", http=True)
