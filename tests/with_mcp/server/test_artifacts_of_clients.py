@@ -69,7 +69,7 @@ async def test_the_shelf_of_a_client_outlives_a_change_of_its_list_of_tools() ->
 
 async def test_what_is_too_long_for_http_is_refused_before_it_is_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Encoding 32 MB takes the event loop most of a second, and any client may ask for it again and again."""
-    monkeypatch.delattr(resources.base64, "b64encode")
+    monkeypatch.delattr("base64.b64encode")
     shelf = Artifacts().shelf()
     kept = shelf.add(Artifact.from_bytes(b"\0" * 2_000_000, "large.bin"))
     with pytest.raises(MCPError, match=r"large.bin has 2,000,000 bytes, and clients read 1,000,000 over HTTP"):
