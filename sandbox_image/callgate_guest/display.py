@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from . import figures
 from .link import Link, encode
+from .output import Output
 from .program import safe_repr
 from .records import HiddenField
 from .tool_calls import ToolCall
@@ -62,15 +63,15 @@ class Display:
 
     Args:
         link: the wire.
-        write: prints text.
-        flush: sends what has been printed.
+        output: prints the text.
+        flush: sends what has been printed, to any output.
     """
 
-    def __init__(self, link: Link, write: Callable[[str], Any], flush: Callable[[], None]) -> None:
+    def __init__(self, link: Link, output: Output, flush: Callable[[], None]) -> None:
         self.most = 0
         """Bytes of a message at most."""
         self._link = link
-        self._write = write
+        self._output = output
         self._flush = flush
         self._numbers = {form.word: count(1) for form in _FORMS}
         self._figures = figures.Shown()
@@ -101,7 +102,7 @@ class Display:
 
     def _show(self, value: Any) -> None:
         text, message = self._made(value)
-        self._write(f"{text}\n")
+        self._output.write("\n" * self._output.in_line + f"{text}\n")
         self._send(message)
 
     def _send(self, message: str) -> None:

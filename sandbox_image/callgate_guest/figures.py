@@ -87,9 +87,17 @@ def is_figure(value: Any) -> bool:
 
 
 def png(figure: Any) -> bytes:
-    """Draw a figure."""
+    """Draw a figure, with all that stands beyond its edges.
+
+    ``bbox_inches="tight"`` alone would lay out every figure twice, which takes half as long again.
+    """
     picture = io.BytesIO()
-    figure.savefig(picture, format="png", bbox_inches="tight")
+    figure.savefig(picture, format="png")
+    width, height = figure.get_size_inches()
+    needed = figure.get_tightbbox()
+    if needed.x0 < 0 or needed.y0 < 0 or needed.x1 > width or needed.y1 > height:
+        picture = io.BytesIO()
+        figure.savefig(picture, format="png", bbox_inches="tight")
     return picture.getvalue()
 
 

@@ -78,7 +78,7 @@ class Session:
         self._nursery = Nursery(self.link)
         self._loops = Loops(self.link, self._nursery)
         self._outputs = (Output(self._print, 1), Output(self._print, 2))
-        self._display = Display(self.link, self._outputs[0].write, self._flush)
+        self._display = Display(self.link, self._outputs[0], self._flush)
         self.link.before_write = self._flush
         self.link.on_cancel = self._cancel
 

@@ -77,6 +77,10 @@ def test_the_model_reads_a_line_for_a_picture_and_text_for_all_else(guest: Guest
     ]  # fmt: skip
 
 
+def test_what_is_displayed_begins_a_line(guest: GuestProcess) -> None:
+    assert guest.run("print('a', end='')\ndisplay(1)\nprint('b')\ndisplay(2)").logs == "a\n1\nb\n2\n"
+
+
 def test_what_is_displayed_keeps_its_place_among_prints_and_calls(guest: GuestProcess) -> None:
     ran = guest.run(
         f"import sys\n{having(_repr_png_=PNG)}print('a', end='')\nsys.stderr.write('b')\ndisplay(X())\nprint('c')\n"
