@@ -268,7 +268,7 @@ def search_builtins(search: Callable[[], ToolSearch]) -> Builtins:
             found = None if keeper is None else keeper.get(artifact)
             if found is None:
                 raise InvalidArguments(f"argument 'artifact' must be {NOT_HERE}", tool=READ_ARTIFACT)
-            return part_of(found, offset, limit)
+            return part_of(found, offset, min(limit, PROGRAM_BYTES))
 
         searching = input_schema(SEARCH_TOOLS)
         for name in ("server", "capability"):  # a program may pass None
