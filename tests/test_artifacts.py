@@ -162,3 +162,8 @@ def test_saving_overwrites_nothing_and_stays_in_the_folder(tmp_path: Path) -> No
     assert list(outside.iterdir()) == []
     escaping = Artifact(name="../../x", media_type="text/plain", data=b"4").save(folder)
     assert escaping == folder / "x"
+
+
+def test_saving_makes_no_hidden_file_that_a_program_such_as_git_would_obey(tmp_path: Path) -> None:
+    assert text(b"1", ".git/hooks/..evil").save(tmp_path) == tmp_path / "git/hooks/evil"
+    assert text(b"1", ".envrc").save(tmp_path) == tmp_path / "envrc"
