@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -89,6 +91,28 @@ def test_a_cleared_shelf_has_nothing_and_leaves_the_others() -> None:
     assert (list(one), list(other), list(store)) == ([], [kept], [kept])
     store.clear()
     assert (len(other), store.kept_bytes) == (0, 0)
+
+
+def test_one_thread_lists_artifacts_while_another_adds_some() -> None:
+    """As with a `SyncRuntime`, whose event loop is another thread."""
+    shelf, over, artifact = (store := Artifacts()).shelf(), threading.Event(), text()
+    for _ in range(3000):
+        shelf.add(text())
+
+    def add() -> None:
+        while not over.is_set():
+            shelf.add(artifact)
+
+    adding = threading.Thread(target=add)
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    adding.start()
+    try:
+        assert all(len(list(store)) >= 3000 for _ in range(100))
+    finally:
+        sys.setswitchinterval(before)
+        over.set()
+        adding.join()
 
 
 NAMES = [

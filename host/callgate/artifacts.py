@@ -260,7 +260,7 @@ class Artifacts:
             self._forget(handle)
 
     def __iter__(self) -> Iterator[Artifact]:
-        return iter([artifact for _, artifact in self._kept.values()])
+        return iter([artifact for _, artifact in tuple(self._kept.values())])  # another thread may add some
 
     def __len__(self) -> int:
         return len(self._kept)
