@@ -54,6 +54,16 @@ def test_files_of_a_failed_program_are_saved_and_json_has_their_handles(cli: Com
     assert (cli.folder / "new" / "out" / "out-2.csv").exists()
 
 
+def test_a_file_that_cannot_be_saved_costs_no_other(cli: Command, given: list[str]) -> None:
+    (cli.folder / "out").mkdir()
+    (cli.folder / "out" / "plots").write_text("no folder")
+    given[2] += "open('z.txt', 'w').write('z')"
+    done = cli(*given, "--output-dir", "out")
+    assert done.status == 1
+    assert "ERROR plots/_[31ma_.txt cannot be saved in out: Not a directory\n" in done.err
+    assert (cli.folder / "out" / "z.txt").read_text() == "z"
+
+
 WRONG = [
     (["--file", "no.csv"], "--file no.csv: there is no file 'no.csv'"),
     (["--file", "../x=tools.py"], "'../x' is not a name below /input"),

@@ -12,7 +12,7 @@ import pytest
 
 from callgate import Artifact, CodeResult, Runtime, tool
 from callgate.artifacts import NOT_HERE
-from callgate.runtime.reading import MODEL_BYTES, part_of, read_by_model
+from callgate.runtime.reading import MODEL_BYTES, PROGRAM_BYTES, part_of, read_by_model
 
 pytestmark = pytest.mark.anyio
 
@@ -115,6 +115,14 @@ async def test_an_offset_beyond_the_end_gives_nothing_and_ends(runtime: Runtime)
         "d = await document(3)\nr = await read_artifact(d, offset=10**30)\nr.text, r.next_offset"
     )
     assert run.value == ["", None], run.error
+
+
+async def test_a_program_gets_a_megabyte_at_a_time(runtime: Runtime) -> None:
+    """Thirty calls for 31 MB of control characters took 5 GB of the host's memory."""
+    run = await runtime.execute_code(
+        "d = await document(2_000_000)\nr = await read_artifact(d, limit=10**9)\nr.next_offset"
+    )
+    assert PROGRAM_BYTES <= run.value < PROGRAM_BYTES + 4, run.error
 
 
 @pytest.mark.parametrize("with_session", [False, True])

@@ -53,7 +53,7 @@ def folder_to_fill(given: str | None) -> Path | None:
 
 
 def save_or_name(artifacts: Sequence[Artifact], folder: Path | None) -> str:
-    """Save the files and say where, or say how to save them. Returns why one could not be saved; empty if all were."""
+    """Save the files and say where, or say how to save them. Returns why some could not be saved; empty if all were."""
     if not artifacts:
         return ""
     if folder is None:
@@ -61,13 +61,15 @@ def save_or_name(artifacts: Sequence[Artifact], folder: Path | None) -> str:
         more = f" and {len(artifacts) - _MOST_NAMED} more" if len(artifacts) > _MOST_NAMED else ""
         say(f"{counted(len(artifacts), 'file')}: {names}{more}; --output-dir DIR saves them", "dim")
         return ""
+    unsaved = []
     for each in artifacts:
         try:
             path = each.save(folder)
         except OSError as fault:
-            return f"{each.name} cannot be saved in {folder}: {fault.strerror or fault}"
+            unsaved.append(f"{each.name} cannot be saved in {folder}: {fault.strerror or fault}")
+            continue
         say(f"saved {one_line(str(path))} ({each.media_type}, {each.size_bytes:,} bytes)")
-    return ""
+    return unsaved[0] + (f"; and {len(unsaved) - 1} more" if len(unsaved) > 1 else "") if unsaved else ""
 
 
 def _described(artifact: Artifact) -> str:

@@ -25,11 +25,9 @@ from callgate.program import ToolShape
 from callgate.protocol.run import encode_tools
 from callgate.tools import Caller, Registry, Tool, is_reserved, python_name
 from callgate.tools.faults import did_you_mean
-from callgate.tools.names import MAX_NAME_CHARACTERS, is_attribute
+from callgate.tools.names import MAX_NAME_CHARACTERS, READ_ARTIFACT, is_attribute
 from callgate.tools.namespaces import Vocabulary
 from callgate_guest.wire import DESCRIBE_TOOLS
-
-from .result import READ_ARTIFACT
 
 if TYPE_CHECKING:
     from callgate.program.graph.reading.scope import GraphTools
@@ -268,7 +266,7 @@ def search_builtins(search: Callable[[], ToolSearch]) -> Builtins:
             found = None if keeper is None else keeper.get(artifact)
             if found is None:
                 raise InvalidArguments(f"argument 'artifact' must be {NOT_HERE}", tool=READ_ARTIFACT)
-            return part_of(found, offset, limit)
+            return part_of(found, offset, min(limit, PROGRAM_BYTES))
 
         searching = input_schema(SEARCH_TOOLS)
         for name in ("server", "capability"):  # a program may pass None

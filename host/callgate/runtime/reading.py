@@ -19,7 +19,7 @@ __all__ = ["MODEL_BYTES", "PROGRAM_BYTES", "part_of", "read_by_model"]
 MODEL_BYTES: Final = MODEL_CHARACTERS // 2
 """Bytes that a model gets unless it asks for fewer."""
 PROGRAM_BYTES: Final = 1024 * 1024
-"""Bytes that a program gets unless it asks for another number."""
+"""Bytes that a program gets unless it asks for fewer: as JSON text they may be six times as many, for each call."""
 
 
 def part_of(artifact: Artifact, offset: int, limit: int) -> dict[str, Any]:

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 from mcp.client import Client
+from mcp.shared.exceptions import MCPError
 
 from callgate import Artifact, Runtime, tool
-from callgate.artifacts import NOT_HERE
+from callgate.artifacts import NOT_HERE, Artifacts
+from callgate.mcp.server import resources
 from callgate.mcp.server.clients import Serving
 from callgate.mcp.server.gateway import Gateway
 
@@ -92,3 +94,12 @@ async def test_a_client_whose_list_stays_reads_on_in_a_program() -> None:
         read = await run(client, f"(await read_artifact({found[1]!r}, offset={found[2]}, limit=7)).text")
         assert read.structured_content["value"] == "x" * 7
         assert "read_artifact" not in [each.name for each in (await client.list_tools()).tools]
+
+
+async def test_what_is_too_long_for_http_is_refused_before_it_is_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Encoding 32 MB takes the event loop most of a second, and any client may ask for it again and again."""
+    monkeypatch.delattr("base64.b64encode")
+    shelf = Artifacts().shelf()
+    kept = shelf.add(Artifact.from_bytes(b"\0" * 2_000_000, "large.bin"))
+    with pytest.raises(MCPError, match=r"large.bin has 2,000,000 bytes, and clients read 1,000,000 over HTTP"):
+        resources.read(shelf, f"{resources.SCHEME}{kept.handle}", http=True)

@@ -79,12 +79,16 @@ class Call(Generic[_R]):
             raise
         return self.outcome.result()
 
+    def cancel(self) -> None:
+        """Cancel it, and do not wait."""
+        self.cancelled = True
+        self._thread.soon(lambda: None if self._scope is None else self._scope.cancel())
+
     def end(self) -> None:
         """Cancel it, and wait for its end; not for ever."""
         if self.outcome.done() or self._thread.is_of_another_process:
             return
-        self.cancelled = True
-        self._thread.soon(lambda: None if self._scope is None else self._scope.cancel())
+        self.cancel()
         with contextlib.suppress(BaseException):
             self.outcome.exception(_END_WITHIN_SECONDS)
 
@@ -139,15 +143,19 @@ class LoopThread:
             raise ConfigurationError(
                 "this runtime was opened before this process was forked: it belongs to the other one; make one here"
             )
+        self.must_not_be_current()
+        with self._lock:
+            if self._ended:
+                raise ConfigurationError("this runtime was left already; enter it again, or make another one")
+            return self._begun(make)
+
+    def must_not_be_current(self) -> None:
+        """Raise `ConfigurationError` in the loop's own thread."""
         if self.is_current:
             raise ConfigurationError(
                 "this would wait for itself: async tools and on_event run in the runtime's own event loop; "
                 "call the runtime from a sync tool, or use a Runtime with await"
             )
-        with self._lock:
-            if self._ended:
-                raise ConfigurationError("this runtime was left already; enter it again, or make another one")
-            return self._begun(make)
 
     def _begun(self, make: Callable[[], Coroutine[Any, Any, _R]]) -> Call[_R]:
         call = Call(self, make)
@@ -171,7 +179,8 @@ class LoopThread:
         return self.wait(called)
 
     def end(self, last: Callable[[], Coroutine[Any, Any, object]] | None = None) -> None:
-        """Cancel every call, make one last, and end the thread. Raises what that last one raises."""
+        """Cancel every call, make one last, and end the thread. Raises what that last one raises; not to be called in
+        the loop."""
         if self.is_of_another_process:
             return
         with self._lock:
@@ -179,6 +188,8 @@ class LoopThread:
                 return
             self._ended = True
             calls = [*self._calls]
+        for call in calls:  # all at once: none goes on while another one winds up
+            call.cancel()
         for call in calls:
             call.end()
         try:
@@ -186,5 +197,4 @@ class LoopThread:
                 self._begun(last).result()
         finally:
             self.soon(self._stop.set)
-            if not self.is_current:
-                self._thread.join()
+            self._thread.join()

@@ -97,7 +97,13 @@ class SyncRuntime(Waiting):
         return self
 
     def close(self) -> None:
-        """Cancel what still runs, in whichever thread, and end everything that this runtime has started."""
+        """Cancel what still runs, in whichever thread, and end everything that this runtime has started.
+
+        Raises:
+            ConfigurationError: an async tool, or `on_event`, calls this, and so would wait for its own end.
+        """
+        if self._opened_in is not None:
+            self._opened_in.must_not_be_current()
         with self._changing:
             thread, self._opened_in = self._opened_in, None
             if thread is not None:
