@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import anyio.to_thread
 import pytest
 
 from callgate.errors import SandboxCrashed, SandboxUnavailable
+from callgate.sandbox import collecting
 from callgate.sandbox.jail import JailBackend
 from callgate.sandbox.launching import ZygoteSettings, launched_ahead
 from callgate.sandbox.staging import Staging
@@ -257,6 +259,24 @@ async def test_a_zygote_that_ends_while_files_are_laid_down_leaves_none(
         assert os.listdir(tmp_path) == []
 
 
+async def test_files_that_cannot_be_removed_for_want_of_a_descriptor_are_removed_with_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    staging = Staging()
+    names = [staging.stage({"a": b""}, ()) for _ in range(2)]
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+    try:
+        staging.forget(names[0])
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert os.path.exists(f"{staging.folder}/{names[0]}")
+    staging.forget(names[1])
+    assert not any(os.path.exists(f"{staging.folder}/{name}") for name in names)
+    staging.remove()
+
+
 async def test_a_session_remembers_only_files_that_are_there() -> None:
     async with running("jail tier 1") as backend:
         guest = await backend.open(ALLOWANCE)
@@ -280,10 +300,11 @@ async def test_files_of_an_archive_without_times_are_collected() -> None:
         await guest.aclose()
 
 
-async def test_a_file_is_found_among_thousands_of_inputs() -> None:
+async def test_a_file_is_found_among_more_inputs_than_the_host_looks_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collecting, "_MOST_ENTRIES", 3)
     async with running("jail tier 1") as backend:
         assert isinstance(backend, JailBackend)
-        guest = await backend.open_with(ALLOWANCE, dict.fromkeys(map(str, range(6000)), b""))
+        guest = await backend.open_with(ALLOWANCE, dict.fromkeys("abcdefg", b""))
         await ask(guest, "open('z', 'w').close()")
         assert (await guest.collect(9, 9)).files == (("z", b""),)
         await guest.aclose()

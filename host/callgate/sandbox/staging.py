@@ -45,6 +45,7 @@ class Staging:
     """
 
     def __init__(self) -> None:
+        self._forgotten: set[str] = set()  # names that may still be there
         self._outer = os.path.join(tempfile.gettempdir(), f"{_PREFIX}{_random_name()}")
         self.folder = os.path.join(self._outer, "files")
         _make_folder(self._outer, 0o700)
@@ -92,8 +93,13 @@ class Staging:
         return name
 
     def forget(self, name: str) -> None:
-        """Remove the files of a guest."""
-        shutil.rmtree(os.path.join(self.folder, name), ignore_errors=True)
+        """Remove the files of a guest; what cannot be removed now, for want of a descriptor, goes with the next."""
+        self._forgotten.add(name)
+        for each in tuple(self._forgotten):
+            path = os.path.join(self.folder, each)
+            shutil.rmtree(path, ignore_errors=True)
+            if not os.path.lexists(path):
+                self._forgotten.discard(each)
         if self._lock < 0:  # `remove` came while the files were laid down
             _remove(self._outer)
 
