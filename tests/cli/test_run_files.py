@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
+from callgate.cli.files import files_from, folders_from
 from cli.command import Command
 
 CODE = """
@@ -62,6 +64,14 @@ def test_a_file_that_cannot_be_saved_costs_no_other(cli: Command, given: list[st
     assert done.status == 1
     assert "ERROR plots/_[31ma_.txt cannot be saved in out: Not a directory\n" in done.err
     assert (cli.folder / "out" / "z.txt").read_text() == "z"
+
+
+def test_a_link_is_found_by_the_name_that_was_given(tmp_path: Path) -> None:
+    (tmp_path / "2026-11.csv").write_text("a")
+    (tmp_path / "latest.csv").symlink_to("2026-11.csv")
+    assert list(files_from([f"{tmp_path}/latest.csv", f"{tmp_path}/./2026-11.csv"])) == ["latest.csv", "2026-11.csv"]
+    (tmp_path / "d").mkdir()
+    assert list(folders_from([f"{tmp_path}/d/.."])) == [tmp_path.name]
 
 
 WRONG = [

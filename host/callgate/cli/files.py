@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,7 +34,7 @@ def _named(given: Iterable[str], flag: str, what: str, is_there: Callable[[Path]
     for each in given:
         name, equals, path = each.partition("=")
         if not equals or is_there(Path(each)):  # a path may have a = in it
-            name, path = Path(each).resolve().name, each
+            name, path = os.path.basename(os.path.abspath(each)), each  # of a link its own name
         tip = f"write {flag} PATH, or {flag} NAME=PATH, for example {flag} data={path or 'PATH'}"
         if not is_there(Path(path)):
             raise Stop(f"{flag} {each}: there is no {what} {path!r}", tip)
