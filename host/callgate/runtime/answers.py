@@ -184,7 +184,7 @@ class Answers:
     async def answer(self, name: str, arguments: Mapping[str, Any] | str | None, call: ModelCall) -> Answer:
         """See `Runtime.answer`."""
         answer = await self._answered(str(name), arguments, call)
-        artifacts = _artifacts_of(answer, self.runtime._shelf)
+        artifacts = answer.artifacts or _artifacts_of(answer, self.runtime._shelf)
         if not artifacts:
             return answer
         answer = replace(answer, artifacts=artifacts)
@@ -249,7 +249,7 @@ class Answers:
         part = part_of(artifact, offset, limit)
         part.pop("base64", None)
         text = read_by_model(artifact, offset, limit)
-        return Answer(name="read_artifact", text=text, value=part, bare=True)
+        return Answer(name="read_artifact", text=text, value=part, bare=True, artifacts=(artifact,))
 
     def _keep_for(self, call: ModelCall) -> Keep | None:
         """Keeps what is too long for the model, where it can read on: by itself, or in its next program."""
@@ -336,7 +336,7 @@ def _artifacts_of(answer: Answer, shelf: Shelf) -> tuple[Artifact, ...]:
         case plan:
             texts = (step.result_json or "" for step in plan.steps if step.id in plan.outputs)
     found = {each.handle: each for each in made}
-    for text in texts:
+    for text in texts if len(shelf) else ():
         for handle in _HANDLE.findall(text):
             if len(found) < _MOST_ARTIFACTS and (kept := shelf.get(handle)) is not None:
                 found[handle] = kept
@@ -402,6 +402,8 @@ def _run(run: CodeResult | PlanResult) -> dict[str, Any]:
             shown["value"] = short("value", value)
         if run.notes:
             shown["notes"] = list(run.notes)
+        if run.artifacts:
+            shown["artifacts"] = [each.to_json() for each in run.artifacts[:_MOST_ARTIFACTS]]
     else:
         share = max(_SHARE // max(len(run.outputs), 1), 200)
         shown["outputs"] = {name: short("outputs", value, share) for name, value in list(run.outputs.items())[:200]}

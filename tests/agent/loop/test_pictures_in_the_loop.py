@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.loop.scripted_runs import faults, of, play
+from agent.loop.scripted_runs import faults, of, play, sandboxed
 from agent.models.wires import talking
 from callgate import Artifact, Runtime, tool
 from callgate.agent.events import CallEnded
@@ -103,6 +103,26 @@ async def test_over_the_wire_the_bytes_arrive(wire: ModelProvider) -> None:
         result = await Agent(talk.model, runtime, mode="direct").run("Draw.")
     assert result.ok
     assert BASE64 in json.dumps(talk.bodies[-1])
+
+
+async def test_what_a_program_displays_and_leaves_is_shown_also_if_it_fails() -> None:
+    code = f"""
+class Figure:
+    def _repr_png_(self):
+        return bytes.fromhex("{png(seed=1).hex()}")
+
+display(Figure())
+with open("left.png", "wb") as file:
+    file.write(bytes.fromhex("{png(seed=2).hex()}"))
+raise ValueError("after the plot")
+"""
+    async with sandboxed([draw]) as runtime:
+        _, model = await play(runtime, Calls(("execute_code", {"code": code})), "It rises.", mode="code")
+        has_files = not getattr(runtime.backend, "no_files", "")
+    last = model.requests[1].messages[-1]
+    assert isinstance(last, ToolReplies)
+    assert not last.replies[0].ok
+    assert shown(model.requests[1]) == ["picture-1.png", "left.png"][: 1 + has_files]
 
 
 async def test_a_planner_that_works_in_words_shows_them_too() -> None:

@@ -238,7 +238,8 @@ def _plan(here: Situation) -> str:
 def _read(here: Situation) -> str:
     return (
         "Read a file, or output that was too long to show, by its handle: text from a byte on, a part at a time. Where "
-        "there is more, the answer says with which offset to read on. Of what is not text, one line.\n"
+        "there is more, the answer says with which offset to read on. A picture is shown; of "
+        "other files that are not text you get one line.\n"
         'Example: {"artifact": "art_...", "offset": 8000}'
     )
 
