@@ -336,7 +336,7 @@ def _artifacts_of(answer: Answer, shelf: Shelf) -> tuple[Artifact, ...]:
         case plan:
             texts = (step.result_json or "" for step in plan.steps if step.id in plan.outputs)
     found = {each.handle: each for each in made}
-    for text in texts:
+    for text in texts if len(shelf) else ():
         for handle in _HANDLE.findall(text):
             if len(found) < _MOST_ARTIFACTS and (kept := shelf.get(handle)) is not None:
                 found[handle] = kept

@@ -11,6 +11,7 @@ import anyio
 import pytest
 
 from callgate.sandbox.backend import Collected, Usage
+from callgate.sandbox.docker.files import Collecting
 from callgate_guest import frames
 from callgate_guest.frames import frame
 from sandbox.docker.taken import Taken
@@ -186,21 +187,27 @@ async def test_a_supervisor_that_ends_while_it_hands_over_is_told(taken: Taken) 
     assert found.left == ("the files in /output are lost: the container has ended, or did not answer in time",)
 
 
-async def test_words_about_files_are_printable_lines(taken: Taken) -> None:
+async def test_a_killed_guest_whose_container_does_not_answer_is_not_waited_for_long(taken: Taken) -> None:
     taken.guest.container.collects = True
-    taken.say(frame(frames.TOUCHED), frame(frames.SPAWNED, frames.USAGE.pack(0, 0)))
-    await taken.guest.opened()
-    told = {"left": ["one\ntwo", "\x1b[2J", "sur\ud800", 5, "x" * 10_000]}
-    async with anyio.create_task_group() as tasks:
+    for touched, left in ((False, ()), (True, ("the files in /output are lost",))):
+        taken.guest._touched, taken.guest._heard = touched, 0.0
+        taken.guest.kill()
+        collect = taken.guest.collect
+        assert collect is not None
+        with anyio.fail_after(5):
+            found = await collect(8, 1_000_000)
+        assert tuple(line.partition(":")[0] for line in found.left) == left
 
-        async def answer() -> None:
-            await anyio.to_thread.run_sync(taken.read)
-            taken.say(frame(frames.COLLECTED, json.dumps(told).encode()))
 
-        tasks.start_soon(answer)
-        assert taken.guest.collect is not None
-        collected = await taken.guest.collect(9, 9)
-    assert collected.left == ("one?two", "?[2J", "sur?", "x" * 400)
+async def test_words_of_a_supervisor_are_bounded_and_plain(taken: Taken) -> None:
+    words = ["\x1b[2J" + "x" * 10_000, 7, "fine"] + ["more"] * 1000
+    collecting = Collecting(8, 100)
+    collecting.hear((frames.COLLECTED, json.dumps({"left": words}).encode()))
+    left = collecting.collected.left
+    assert left[0].startswith("?[2Jx")
+    assert left[1] == "fine"
+    assert max(map(len, left)) <= 400
+    assert len(left) < 40
 
 
 async def test_a_guest_that_touched_nothing_is_not_asked(taken: Taken) -> None:
