@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import resource
@@ -9,14 +10,17 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.to_thread
 import pytest
 
 from callgate.errors import SandboxCrashed, SandboxUnavailable
-from callgate.sandbox import collecting
+from callgate.sandbox import collecting, zygote
+from callgate.sandbox.backend import Collected
 from callgate.sandbox.jail import JailBackend
 from callgate.sandbox.launching import ZygoteSettings, launched_ahead
 from callgate.sandbox.staging import Staging
@@ -259,7 +263,7 @@ async def test_a_zygote_that_ends_while_files_are_laid_down_leaves_none(
         assert os.listdir(tmp_path) == []
 
 
-async def test_files_that_cannot_be_removed_for_want_of_a_descriptor_are_removed_with_the_next(
+def test_files_that_cannot_be_removed_for_want_of_a_descriptor_are_removed_with_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -307,4 +311,50 @@ async def test_a_file_is_found_among_more_inputs_than_the_host_looks_at(monkeypa
         guest = await backend.open_with(ALLOWANCE, dict.fromkeys("abcdefg", b""))
         await ask(guest, "open('z', 'w').close()")
         assert (await guest.collect(9, 9)).files == (("z", b""),)
+        await guest.aclose()
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_files_of_a_guest_that_asyncio_cancels_are_removed() -> None:
+    async with running("jail tier 1") as backend:
+        assert isinstance(backend, JailBackend)
+        opening = asyncio.create_task(backend.open_with(ALLOWANCE, {"a": bytes(100 << 20)}))
+        await anyio.sleep(0.02)
+        opening.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await opening
+        assert backend._zygote is not None
+        assert backend._zygote._staging is not None
+        folder = backend._zygote._staging.folder
+        await anyio.sleep(0.5)
+        await until(lambda: os.stat(folder).st_nlink == 2)  # a folder in it would count
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_collecting_that_asyncio_cancels_reads_and_closes_its_own_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, go_on, seen = threading.Event(), threading.Event(), list[list[str]]()
+
+    def slow(output: int, *arguments: Any) -> Collected:
+        begun.set()
+        go_on.wait(10)
+        seen.append(os.listdir(output))
+        return Collected()
+
+    monkeypatch.setattr(zygote, "collected", slow)
+    async with running("jail tier 1") as backend:
+        guest = await backend.open(ALLOWANCE)
+        assert isinstance(guest, JailedGuest)
+        await ask(guest, "open('mine', 'w').close()")
+        collecting = asyncio.create_task(guest.collect(9, 9))
+        await anyio.to_thread.run_sync(begun.wait)
+        collecting.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await collecting
+        others = [os.open("/", os.O_RDONLY) for _ in range(20)]
+        go_on.set()
+        await until(lambda: seen != [])
+        await anyio.sleep(0.1)
+        for fd in others:
+            os.close(fd)  # it is open
+        assert seen == [["mine"]]
         await guest.aclose()

@@ -93,17 +93,18 @@ class JailedGuest(ProcessGuest):
             self._close_output()
 
         def search() -> Collected:
+            fd = held.pop()  # asyncio's own cancellation does not wait for this thread
             try:
-                return collected(held[0], self._seen, self._inputs, most, most_bytes)
+                return collected(fd, self._seen, self._inputs, most, most_bytes)
             finally:
-                os.close(held.pop())  # in the thread: the kernel may free the files now
+                os.close(fd)  # in the thread: the kernel may free the files now
 
         try:
             async with self.frozen():
                 return await anyio.to_thread.run_sync(search)
         finally:
-            for fd in held:  # cancelled before the thread began
-                os.close(fd)
+            with contextlib.suppress(IndexError):
+                os.close(held.pop())  # cancelled before the thread began
 
     def _close_output(self) -> None:
         """Let the kernel forget the files, once the guest is gone."""
@@ -224,8 +225,7 @@ class Zygote:
                             "the jail found no temporary folder for files of programs when it started: "
                             "set TMPDIR to one that has room, and open the runtime again"
                         )
-                    stage = partial(self._staging.stage, files, folders)
-                    guest.staged = await anyio.to_thread.run_sync(stage)
+                    await anyio.to_thread.run_sync(partial(_lay_down, self._staging, files, folders, guest))
                     theirs.append(_pipe_with(guest.staged))
                 packet = {"spawn": number, "allowance": asdict(allowance), "files": len(files or ())}
                 await self._send(json.dumps(packet).encode(), theirs)
@@ -341,6 +341,13 @@ class Zygote:
         if self._staging is not None:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(self._staging.remove)
+
+
+def _lay_down(staging: Staging, files: Files, folders: list[str], guest: JailedGuest) -> None:
+    """Runs in a thread, for which asyncio's own cancellation does not wait: the guest may be given up meanwhile."""
+    guest.staged = staging.stage(files, folders)
+    if guest.killed:
+        staging.forget(guest.staged)
 
 
 def _pipe_with(text: str) -> int:
