@@ -68,16 +68,14 @@ class Display:
     """
 
     def __init__(self, link: Link, output: Output, flush: Callable[[], None]) -> None:
-        self.most = 0
-        """Bytes of a message at most."""
         self._link = link
         self._output = output
         self._flush = flush
         self._numbers = {form.word: count(1) for form in _FORMS}
         self._figures = figures.Shown()
 
-    def display(self, *values: Any, **_: Any) -> None:
-        """Show values: pictures, figures and tables as such, any other value as text."""
+    def show(self, *values: Any) -> None:
+        """Show values, each on lines of its own. Raises `TypeError` for a call that was not awaited."""
         for value in values:
             if type(value) is ToolCall:
                 raise value._not_awaited()
@@ -85,7 +83,7 @@ class Display:
                 raise value.misused()
             self._show(value)
 
-    def show_figures(self, *_: Any, **__: Any) -> None:
+    def show_figures(self) -> None:
         """Show the open figures of matplotlib, and close them. Raises nothing."""
         if figures.PYPLOT in sys.modules:
             for figure in figures.take_open():
@@ -142,7 +140,7 @@ class Display:
 
     def _message(self, form: _Form, name: str, content: bytes | str) -> tuple[str, str]:
         """The message of a form; or, of one that is too large, why it is left out."""
-        message, room = "", self.most - _MESSAGE
+        message, room = "", self._link.most_bytes - _MESSAGE
         if isinstance(content, str):
             if len(content) < room:
                 message = encode({"media_type": form.media_type, "name": name, "text": content})
@@ -151,7 +149,10 @@ class Display:
             message = encode({"media_type": form.media_type, "name": name, "data": data})
         if message and len(message) < room:
             return message, ""
-        return "", f"it has {len(content):,} bytes, and a message takes {self.most:,} at most (max_message_bytes)"
+        return (
+            "",
+            f"it has {len(content):,} bytes, and a message takes {self._link.most_bytes:,} at most (max_message_bytes)",
+        )
 
 
 def _forms_of(value: Any, words: list[str]) -> Iterator[tuple[_Form, Any]]:

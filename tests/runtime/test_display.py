@@ -89,6 +89,14 @@ async def test_the_limits_of_artifacts_leave_out_what_does_not_fit_and_end_nothi
         assert len(run.notes) == 11
 
 
+async def test_files_that_are_not_kept_are_counted_behind_the_notes_on_what_was_shown() -> None:
+    async with opened(pool_size=1) as runtime:
+        code = f"{PICTURE}display(*[Picture()] * 20)\nimport os\nos.symlink('a', 'b')\nopen('c', 'w').close()"
+        run = await runtime.execute_code(code, limits=Limits(max_artifacts=5))
+        assert (len(run.artifacts), len(run.notes)) == (5, 11)
+        assert run.notes[-1] == "7 more artifacts were not kept"
+
+
 async def test_a_message_that_is_too_large_for_the_limit_is_words_and_not_the_end_of_the_run() -> None:
     async with opened(pool_size=1) as runtime:
         limits = Limits(max_message_bytes=100_000)

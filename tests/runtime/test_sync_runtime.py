@@ -120,6 +120,9 @@ def test_every_method_takes_the_same_arguments_and_none_is_a_coroutine(kind: typ
             assert inspect.signature(waits).parameters == inspect.signature(method).parameters, name
         assert "async with" not in (waits.__doc__ or "")
         assert waits.__doc__, name
+
+
+def test_what_is_written_out_takes_the_same_arguments_too() -> None:
     assert inspect.signature(SyncRuntime) == inspect.signature(Runtime)
     answers = inspect.signature(SyncRuntime.answer), inspect.signature(Runtime.answer)
     assert [*answers[0].parameters] == [*answers[1].parameters]

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import resource
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
 import pytest
 
-from callgate.errors import SandboxCrashed
+from callgate.errors import SandboxCrashed, SandboxUnavailable
+from callgate.sandbox import collecting
 from callgate.sandbox.jail import JailBackend
 from callgate.sandbox.launching import ZygoteSettings, launched_ahead
+from callgate.sandbox.staging import Staging
+from callgate.sandbox.zygote import JailedGuest
 from sandbox.asking import ALLOWANCE, ask, descendants, gone, hear, open_files, request, until
 from sandbox.conftest import running
 
@@ -219,3 +226,85 @@ async def nothing_of_it_is_left() -> None:
         return [each for each in found if each.endswith(" 1")]
 
     await until(lambda: not zygotes())
+
+
+async def test_a_host_without_a_temporary_folder_has_tier_1_and_no_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
+    async with running("jail tier 1") as backend:
+        assert isinstance(backend, JailBackend)
+        guest = await backend.open(ALLOWANCE)
+        assert (await ask(guest, "1")).value == 1
+        await guest.aclose()
+        with pytest.raises(SandboxUnavailable, match="set TMPDIR"):
+            await backend.open_with(ALLOWANCE, {"a": b""})
+
+
+async def test_a_zygote_that_ends_while_files_are_laid_down_leaves_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for wait in range(5):
+        staging = Staging()
+
+        async def stage(staging: Staging = staging) -> None:
+            with contextlib.suppress(SandboxCrashed):
+                staging.forget(
+                    await anyio.to_thread.run_sync(staging.stage, dict.fromkeys(map(str, range(3000)), b""), ())
+                )
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(stage)
+            await anyio.sleep(0.005 * (wait + 1))
+            await anyio.to_thread.run_sync(staging.remove)
+        assert os.listdir(tmp_path) == []
+
+
+async def test_files_that_cannot_be_removed_for_want_of_a_descriptor_are_removed_with_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    staging = Staging()
+    names = [staging.stage({"a": b""}, ()) for _ in range(2)]
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+    try:
+        staging.forget(names[0])
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert os.path.exists(f"{staging.folder}/{names[0]}")
+    staging.forget(names[1])
+    assert not any(os.path.exists(f"{staging.folder}/{name}") for name in names)
+    staging.remove()
+
+
+async def test_a_session_remembers_only_files_that_are_there() -> None:
+    async with running("jail tier 1") as backend:
+        guest = await backend.open(ALLOWANCE)
+        assert isinstance(guest, JailedGuest)
+        for number in range(3):
+            code = f"import os\n[os.remove(name) for name in os.listdir()]\nopen('{number}', 'w').close()"
+            await ask(guest, code, number + 1)
+            assert (await guest.collect(9, 9)).files == ((str(number), b""),)
+        assert list(guest._seen) == ["2"]
+        assert (await guest.collect(9, 9)).files == ()
+        await guest.aclose()
+
+
+async def test_files_of_an_archive_without_times_are_collected() -> None:
+    async with running("jail tier 1") as backend:
+        guest = await backend.open(ALLOWANCE)
+        assert isinstance(guest, JailedGuest)
+        assert (await guest.collect(9, 9)).files == ()
+        await ask(guest, "import os\nopen('a', 'w').close()\nos.utime('.', (0, 0))  # as tarfile does")
+        assert (await guest.collect(9, 9)).files == (("a", b""),)
+        await guest.aclose()
+
+
+async def test_a_file_is_found_among_more_inputs_than_the_host_looks_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collecting, "_MOST_ENTRIES", 3)
+    async with running("jail tier 1") as backend:
+        assert isinstance(backend, JailBackend)
+        guest = await backend.open_with(ALLOWANCE, dict.fromkeys("abcdefg", b""))
+        await ask(guest, "open('z', 'w').close()")
+        assert (await guest.collect(9, 9)).files == (("z", b""),)
+        await guest.aclose()

@@ -128,7 +128,7 @@ class Sandbox:
     tier = option(type=click.IntRange(1, 2))
     """Insist on this tier of the jail."""
     packages = option(metavar="DIR")
-    """The jail: a site-packages folder to import from."""
+    """A folder of packages that programs may import: see `callgate packages`."""
     image = option(metavar="NAME")
     """With --sandbox docker: the image. Default callgate-sandbox."""
     docker_runtime = option(metavar="NAME")

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import anyio
 
-from callgate.artifacts import NOT_HERE, Artifact, Shelf
+from callgate.artifacts import HANDLE, NOT_HERE, Artifact, Shelf
 from callgate.errors import ConfigurationError, LimitReached, ToolError, ToolNotAllowed
 from callgate.limits import Limits
 from callgate.sandbox.backend import python_here
@@ -77,7 +77,8 @@ class Answer:
     bare: bool = False
     """The tool promises an object, so that `structured` is `value` itself, and not ``{"result": value}``."""
     artifacts: tuple[Artifact, ...] = ()
-    """What the program displayed and left, and the artifacts whose handles are in the result, in that order."""
+    """What the program displayed and left, and the artifacts whose handles are in the result or in a plan's outputs, in
+    that order."""
     pictures: tuple[Picture, ...] = ()
     """Pictures for the model, beside the text: at most 4 of the `artifacts`, scaled down."""
 
@@ -169,7 +170,8 @@ class Answers:
             return sandbox is not None and not getattr(sandbox[0], "no_files", "none")
 
         self.runtime = runtime
-        self.definitions = Definitions(runtime.registry, limits, language, python, files)
+        packages = tuple if sandbox is None else lambda: getattr(sandbox[0], "packages", ())
+        self.definitions = Definitions(runtime.registry, limits, language, python, files, packages)
         """The definitions that the model gets."""
         self.names = self.definitions.names
 
@@ -182,7 +184,7 @@ class Answers:
     async def answer(self, name: str, arguments: Mapping[str, Any] | str | None, call: ModelCall) -> Answer:
         """See `Runtime.answer`."""
         answer = await self._answered(str(name), arguments, call)
-        artifacts = _artifacts_of(answer, self.runtime._shelf)
+        artifacts = answer.artifacts or _artifacts_of(answer, self.runtime._shelf)
         if not artifacts:
             return answer
         answer = replace(answer, artifacts=artifacts)
@@ -247,7 +249,7 @@ class Answers:
         part = part_of(artifact, offset, limit)
         part.pop("base64", None)
         text = read_by_model(artifact, offset, limit)
-        return Answer(name="read_artifact", text=text, value=part, bare=True)
+        return Answer(name="read_artifact", text=text, value=part, bare=True, artifacts=(artifact,))
 
     def _keep_for(self, call: ModelCall) -> Keep | None:
         """Keeps what is too long for the model, where it can read on: by itself, or in its next program."""
@@ -314,24 +316,26 @@ class Answers:
         return None if len(within) == len(tools) else within
 
 
-_HANDLE = re.compile(r'"artifact": ?"(art_[0-9a-f]{32})"')
+_HANDLE = re.compile(f'"artifact": ?"({HANDLE.pattern})"')
 """An artifact's object in JSON text."""
 _MOST_ARTIFACTS = 100
 
 
 def _artifacts_of(answer: Answer, shelf: Shelf) -> tuple[Artifact, ...]:
-    """The artifacts of an answer, each once: those of its program, and those that its result names."""
-    found: dict[str, Artifact] = {}
+    """The artifacts of an answer, each once: those of its program, and those that its result or its outputs name."""
     texts: Iterable[str] = ()
+    made: Iterable[Artifact] = ()
     match answer.result:
-        case CodeResult() as run:
-            found = {each.handle: each for each in run.artifacts}
-        case None if answer.ok:
-            texts = (answer.text,)
-        case SearchResult() | Described() | None:
+        case SearchResult() | Described():
             pass
+        case CodeResult() as run:
+            made = run.artifacts
+            texts = (answer.text,) if isinstance(run.value, (dict, list)) else ()
+        case None:
+            texts = (answer.text,) if answer.ok else ()
         case plan:
             texts = (step.result_json or "" for step in plan.steps if step.id in plan.outputs)
+    found = {each.handle: each for each in made}
     for text in texts:
         for handle in _HANDLE.findall(text):
             if len(found) < _MOST_ARTIFACTS and (kept := shelf.get(handle)) is not None:
@@ -398,6 +402,8 @@ def _run(run: CodeResult | PlanResult) -> dict[str, Any]:
             shown["value"] = short("value", value)
         if run.notes:
             shown["notes"] = list(run.notes)
+        if run.artifacts:
+            shown["artifacts"] = [each.to_json() for each in run.artifacts[:_MOST_ARTIFACTS]]
     else:
         share = max(_SHARE // max(len(run.outputs), 1), 200)
         shown["outputs"] = {name: short("outputs", value, share) for name, value in list(run.outputs.items())[:200]}

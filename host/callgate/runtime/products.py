@@ -105,8 +105,9 @@ class Products:
             guest.kill()
         most = self._limits.max_artifacts - len(self.artifacts)
         collected = await collecting(most, self._limits.max_artifact_bytes - self._bytes)
-        self._left += collected.left[: _MOST_NOTES - len(self._left)]
-        self._more_left += max(0, len(collected.left) - _MOST_NOTES)
+        room = _MOST_NOTES - len(self._left)
+        self._left += collected.left[:room]
+        self._more_left += len(collected.left[room:])
         for name, data in collected.files:
             self.add(Artifact.named(name, data, _SOURCE))
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from callgate.artifacts import Artifact, is_text
 
+from .pictures import picture_size
 from .result import MODEL_CHARACTERS
 
 __all__ = ["MODEL_BYTES", "PROGRAM_BYTES", "part_of", "read_by_model"]
@@ -45,11 +46,12 @@ def part_of(artifact: Artifact, offset: int, limit: int) -> dict[str, Any]:
 
 
 def read_by_model(artifact: Artifact, offset: int, limit: int) -> str:
-    """A part of an artifact, as a model gets it; one line about what is not text."""
+    """A part of an artifact, as a model gets it; one line about what is not text. The answer shows a picture itself."""
     part = part_of(artifact, offset, min(limit, MODEL_BYTES))
     about = f"{artifact.name} ({artifact.media_type}, {artifact.size_bytes:,} bytes)"
     if "text" not in part:
-        return f"{about} is not text. Pass its handle to a tool that takes files, or read its bytes in a program."
+        kind = "not text" if picture_size(artifact.data) is None else "a picture"
+        return f"{about} is {kind}. Pass its handle to a tool that takes files, or read its bytes in a program."
     after = part["next_offset"]
     end = artifact.size_bytes if after is None else after
     more = "the end" if after is None else f"read on with offset={after}"

@@ -95,12 +95,13 @@ class Session:
             return result
 
     async def _ran(self, run: GuestRun, products: Products) -> CodeResult:
-        exit = None
+        exit, whole = None, False
         try:
             await run.run()
             await products.collect(self._guest)
+            whole = True
         finally:
-            if not run.sound:
+            if not (whole and run.sound):
                 self._over = self._over or "a program in it was cancelled"
                 with anyio.CancelScope(shield=True):
                     exit = await self._guest.aclose()

@@ -28,7 +28,7 @@ _OPENAT2 = 437  # of every architecture
 _RESOLVE = 0x01 | 0x02 | 0x04 | 0x08
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
 _MOST_ENTRIES = 5000
-"""Entries of all folders that are looked at; the tmpfs of a guest has fewer."""
+"""Entries of all folders that are looked at, besides those of inputs; the tmpfs of a guest has fewer."""
 _DEEPEST = 16
 _NAME_CHARACTERS = 80
 _SPECIAL = {
@@ -47,7 +47,7 @@ def collected(output: int, seen: Seen, inputs: frozenset[str], most: int, most_b
 
     Args:
         output: an open directory.
-        seen: what there was the last time; it is brought up to date.
+        seen: what there was the last time; afterwards, what there is now.
         inputs: names that led to the program's own inputs.
         most: how many files.
         most_bytes: of all files.
@@ -65,11 +65,13 @@ def collected(output: int, seen: Seen, inputs: frozenset[str], most: int, most_b
 class _Search:
     def __init__(self, seen: Seen, inputs: frozenset[str], most: int, most_bytes: int) -> None:
         self.files: list[tuple[str, bytes]] = []
+        self._before = dict(seen)
         self._seen = seen
+        seen.clear()
         self._inputs = inputs
         self._most = most
         self._room = most_bytes
-        self._entries = _MOST_ENTRIES
+        self._entries = _MOST_ENTRIES + len(inputs)
         self._left: dict[str, tuple[str, int]] = {}  # reason -> the first name, and how many
 
     def folder(self, fd: int, above: str, depth: int) -> None:
@@ -112,9 +114,9 @@ class _Search:
 
     def _file(self, fd: int, path: str, found: os.stat_result) -> None:
         state = found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
-        if self._seen.get(path) == state:
-            return
         self._seen[path] = state
+        if self._before.get(path) == state:
+            return
         if len(self.files) >= self._most:
             self.leave(path, "the run has as many artifacts as it may have (max_artifacts)")
         elif found.st_size > self._room:

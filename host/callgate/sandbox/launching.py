@@ -18,7 +18,8 @@ from .staging import Staging
 __all__ = ["ZygoteSettings", "end_at_once", "launched", "launched_ahead"]
 
 Launched = tuple[subprocess.Popen[bytes], socket.socket, Staging | None]
-"""The process, the host's end of the socket to it, and what has the files of its guests, in tier 1."""
+"""The process, the host's end of the socket to it, and what has the files of its guests: in tier 1, if the host has a
+place for them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,7 +78,10 @@ def launched(settings: ZygoteSettings) -> Launched:
 
 
 def _launch(settings: ZygoteSettings, *, brief: bool = False) -> Launched:
-    staging = Staging() if settings.tier == 1 else None
+    staging = None
+    if settings.tier == 1:
+        with contextlib.suppress(OSError):  # a program without files needs no place for them
+            staging = Staging()
     try:
         process, control = _started()
     except BaseException:

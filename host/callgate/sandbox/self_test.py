@@ -131,6 +131,8 @@ class Trial:
     """Opening one more guest."""
     sharing: str = ""
     """How far guests share the memory that they are forked from."""
+    no_files: str = ""
+    """Why its guests have no files, and which sandbox has them; empty if they can have some."""
 
 
 async def tried(backend: Backend) -> Trial:
@@ -145,6 +147,7 @@ async def tried(backend: Backend) -> Trial:
             return Trial(
                 works=True, description=backend.description, start_seconds=ready - started,
                 open_seconds=opened - ready, sharing=getattr(backend, "sharing", ""),
+                no_files=getattr(backend, "no_files", f"{backend.name} has no files"),
             )  # fmt: skip
     except CallgateError as error:
         return Trial(works=False, reason=str(error))

@@ -21,11 +21,12 @@ from io import BufferedWriter
 from pathlib import Path
 from typing import Literal
 
+from callgate.artifacts import clean_name
 from callgate.errors import ConfigurationError, SandboxCrashed, SandboxUnavailable
 
 from .backend import Files
 
-__all__ = ["Staging", "checked_folders", "remove_abandoned"]
+__all__ = ["Staging", "checked_folders", "named_folders", "remove_abandoned"]
 
 _PREFIX = "callgate-files-"
 _FICLONE = 0x40049409
@@ -44,6 +45,7 @@ class Staging:
     """
 
     def __init__(self) -> None:
+        self._forgotten: set[str] = set()  # names that may still be there
         self._outer = os.path.join(tempfile.gettempdir(), f"{_PREFIX}{_random_name()}")
         self.folder = os.path.join(self._outer, "files")
         _make_folder(self._outer, 0o700)
@@ -91,15 +93,22 @@ class Staging:
         return name
 
     def forget(self, name: str) -> None:
-        """Remove the files of a guest."""
-        shutil.rmtree(os.path.join(self.folder, name), ignore_errors=True)
+        """Remove the files of a guest; what cannot be removed now, for want of a descriptor, goes with the next."""
+        self._forgotten.add(name)
+        for each in tuple(self._forgotten):
+            path = os.path.join(self.folder, each)
+            shutil.rmtree(path, ignore_errors=True)
+            if not os.path.lexists(path):
+                self._forgotten.discard(each)
+        if self._lock < 0:  # `remove` came while the files were laid down
+            _remove(self._outer)
 
     def remove(self) -> None:
         """Remove everything. May be called again."""
-        if self._lock >= 0:
+        lock, self._lock = self._lock, -1
+        if lock >= 0:
             _remove(self._outer)
-            os.close(self._lock)
-            self._lock = -1
+            os.close(lock)
 
 
 def remove_abandoned() -> None:
@@ -109,6 +118,14 @@ def remove_abandoned() -> None:
             if entry.name.startswith(_PREFIX):
                 with contextlib.suppress(OSError):
                     _remove_if_abandoned(entry)
+
+
+def named_folders(folders: Mapping[str, str | os.PathLike[str]]) -> tuple[tuple[str, str], ...]:
+    """The operator's folders, each under a name that is one step below /input. Raises `ConfigurationError`."""
+    for name in folders:
+        if not name or "/" in name or clean_name(name) != name:
+            raise ConfigurationError(f"folders: {name!r} is no name of a folder below /input, such as 'data'")
+    return tuple((name, os.path.abspath(path)) for name, path in folders.items())
 
 
 def checked_folders(folders: Mapping[str, str]) -> None:
@@ -123,7 +140,7 @@ def checked_folders(folders: Mapping[str, str]) -> None:
             mode = os.stat(path).st_mode
             if not stat.S_ISDIR(mode):
                 raise NotADirectoryError
-        except OSError:
+        except (OSError, ValueError):
             raise ConfigurationError(f"folders: {name!r}: there is no folder {path!r}") from None
         if os.geteuid() == 0 and mode & 0o005 != 0o005 and os.stat(path).st_uid != _NOBODY:
             raise ConfigurationError(

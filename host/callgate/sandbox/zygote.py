@@ -52,6 +52,7 @@ class JailedGuest(ProcessGuest):
         self._released = False
         self._exists = False
         self._output = -1  # the folder /output
+        self._untouched = 0  # when it was last changed before the program
         self._seen: Seen = {}
         self.staged = ""
         """Name of its files in the zygote's staging folder."""
@@ -63,7 +64,7 @@ class JailedGuest(ProcessGuest):
         if output is not None and self._released:
             os.close(output)
         elif output is not None:
-            self._output = output
+            self._output, self._untouched = output, os.fstat(output).st_ctime_ns
         self._spawned.set()
 
     def exited(self, ended: GuestExit) -> None:
@@ -85,7 +86,8 @@ class JailedGuest(ProcessGuest):
         if self._output < 0:
             return Collected()
         try:
-            if os.fstat(self._output).st_mtime_ns == 0:  # as it was handed over
+            now = os.fstat(self._output)
+            if now.st_mtime_ns == 0 and now.st_ctime_ns == self._untouched:  # as it was handed over
                 return Collected()
             held = [os.dup(self._output)]  # a task that closes the guest meanwhile closes its own
         except OSError as error:
@@ -220,7 +222,12 @@ class Zygote:
         sent = False
         try:
             try:
-                if files and self._staging is not None:
+                if files:
+                    if self._staging is None:
+                        raise SandboxUnavailable(
+                            "the jail found no temporary folder for files of programs when it started: "
+                            "set TMPDIR to one that has room, and open the runtime again"
+                        )
                     stage = partial(self._staging.stage, files, folders)
                     guest.staged = await anyio.to_thread.run_sync(stage)
                     theirs.append(_pipe_with(guest.staged))

@@ -110,7 +110,7 @@ def _load_and_list(folders: list[str]) -> list[str]:
     return names
 
 
-def enter(files: Files, folders: Mapping[str, str], staging: str) -> None:
+def enter(files: Files, folders: Mapping[str, str], staging: str | None) -> None:
     """Build the new root in this process's own mount namespace and make it `/`; the old one is gone. `OSError`.
 
     Afterwards the working directory is the tmpfs below the root.
@@ -118,15 +118,16 @@ def enter(files: Files, folders: Mapping[str, str], staging: str) -> None:
     Args:
         files: Python's own.
         folders: of the host, by their names below /input.
-        staging: folder of the host that has the files of all guests.
+        staging: folder of the host that has the files of all guests, if there is one.
     """
     sources = _binds(files, folders)
     opened = {inside: os.open(outside, os.O_PATH | os.O_CLOEXEC) for inside, outside in sources.items()}
-    staged = os.open(staging, os.O_PATH | os.O_CLOEXEC)
+    staged = os.open(staging, os.O_PATH | os.O_CLOEXEC) if staging else None
     libc("mount", None, b"/", None, _RECURSIVE | _PRIVATE, None)
     below = next(path for path in ("/tmp", "/run", "/mnt", "/var") if os.path.isdir(path))
     libc("mount", b"callgate", below.encode(), b"tmpfs", _NOSUID | _NODEV, b"mode=755,size=4k,nr_inodes=4")
-    _bind(staged, f"{below}/{_STAGING}", _READ_ONLY | _NOSUID | _NODEV | _NOEXEC)
+    if staged is not None:
+        _bind(staged, f"{below}/{_STAGING}", _READ_ONLY | _NOSUID | _NODEV | _NOEXEC)
     base = f"{below}/root"
     os.mkdir(base, 0o755)
     libc("mount", b"callgate", base.encode(), b"tmpfs", _NOSUID | _NODEV, b"mode=755,size=1m,nr_inodes=4096")

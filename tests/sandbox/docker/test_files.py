@@ -7,6 +7,8 @@ import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import anyio
+import anyio.lowlevel
 import pytest
 
 from callgate import CodeResult, Limits, Runtime
@@ -244,6 +246,19 @@ async def test_a_folder_that_is_not_there_is_told(engine: Engine, default_image:
     await none_left(engine)
 
 
+async def test_a_folder_with_a_pipe_and_a_name_that_leads_elsewhere_are_refused(
+    default_image: ImageFacts, tmp_path: Path
+) -> None:
+    os.chmod(tmp_path, 0o755)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ConfigurationError, match=r"folders: 'data': '.*/pipe' is a FIFO"):
+        async with DockerBackend(folders={"data": tmp_path}):
+            pass
+    for name in ("..", "a/b", "", "../packages"):
+        with pytest.raises(ConfigurationError, match="is no name of a folder below /input"):
+            DockerBackend(folders={name: tmp_path})
+
+
 async def test_a_tenants_containers_have_no_files_and_say_so(default_image: ImageFacts) -> None:
     with pytest.raises(ConfigurationError, match="folders: containers that serve run after run"):
         DockerBackend(per="tenant", folders={"data": "/"})
@@ -271,3 +286,30 @@ async def test_a_container_that_cannot_take_its_files_says_why(engine: Engine, d
         with pytest.raises(SandboxCrashed, match=r"the container failed: OSError: .*File name too long"):
             await backend.open_with(ALLOWANCE, {"/".join(["x" * 250] * 17): b""})
     await none_left(engine)
+
+
+async def test_the_longest_names_in_the_deepest_folders_are_handed_over(runtime: Runtime) -> None:
+    code = """
+import os
+open("last", "w").write("x")
+for _ in range(16):
+    os.mkdir("d" * 255)
+    os.chdir("d" * 255)
+open("f" * 255, "w").write("deep")
+os.chdir("/output")
+"""
+    async with runtime.session() as session:
+        result = await session.execute_code(code)
+        assert sorted(found(result).values()) == [b"deep", b"x"]
+        assert result.notes == []
+        assert (await session.execute_code("1")).value == 1
+
+
+async def test_a_program_that_is_cancelled_while_its_files_are_handed_over_ends_its_session(runtime: Runtime) -> None:
+    code = "for n in range(30): open(f'{n}', 'wb').write(bytes(500_000))"
+    async with runtime.session() as session, anyio.create_task_group() as tasks:
+        tasks.start_soon(session.execute_code, code)
+        while getattr(session._guest, "_collecting", None) is None:
+            await anyio.lowlevel.checkpoint()
+        tasks.cancel_scope.cancel()
+    assert not session.alive

@@ -81,6 +81,7 @@ class Definitions:
             programs that are graphs of calls.
         python: returns the version of the Python that runs programs, ``3.11``; empty if not known yet.
         files: returns whether programs may have files.
+        packages: returns names and versions of what programs can import besides the standard library.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class Definitions:
         language: Language = "full",
         python: Callable[[], str] = str,
         files: Callable[[], bool] = bool,
+        packages: Callable[[], tuple[str, ...]] = tuple,
     ) -> None:
         self.registry = registry
         self.names = ModelNames(registry)
@@ -98,6 +100,7 @@ class Definitions:
         self.language = language
         self.python = python
         self.files = files
+        self.packages = packages
         self._tools: tuple[Tool, ...] | None = None
         self._made: dict[str, str] = {}
 
@@ -107,7 +110,8 @@ class Definitions:
         if tools is not self._tools or len(self._made) >= _MOST_CACHED:
             self._made.clear()
             self._tools = tools
-        key = repr((provider, sorted(options.items(), key=lambda item: item[0]), beside, self.python(), self.files()))
+        now = (self.python(), self.files(), self.packages())
+        key = repr((provider, sorted(options.items(), key=lambda item: item[0]), beside, *now))
         text = self._made.get(key)
         if text is None:
             made = self.of(options, beside, checked_provider(provider)).definitions()
@@ -172,6 +176,7 @@ class ModelTools:
             language=self._whole.language,
             python=self._whole.python(),
             files=self._whole.files(),
+            packages=self._whole.packages(),
             limits=self._whole.limits,
             sample=sample_of(self._for("code"), names),
             plan_sample=chain_of(self._for("plan"), names),

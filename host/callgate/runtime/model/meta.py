@@ -125,6 +125,7 @@ _OUTPUT: dict[MetaTool, Schema] = {
         logs=_text("What was printed."),
         value={"description": "The value of the last expression."},
         notes=_texts("How the program ended: calls that it never awaited, tasks that were cancelled."),
+        artifacts={**_OBJECTS, "description": "Files and pictures that it made, with their handles."},
         **_RUN,
     ),
     "execute_tool_plan": _object(

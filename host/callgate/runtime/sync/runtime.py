@@ -189,6 +189,7 @@ class SyncRuntime(Waiting):
     tool_definitions = plain(Runtime.tool_definitions)
     tool_choice = plain(Runtime.tool_choice)
     tool_result = plain(Runtime.tool_result)
+    tool_results = plain(Runtime.tool_results)
     instructions = plain(Runtime.instructions)
     stubs = plain(Runtime.stubs)
     search_tools = plain(Runtime.search_tools)

@@ -25,7 +25,8 @@ _PIECE = 1 << 20
 _PAGE = 4096
 _MOST = 1000
 """Files, with 16 folders above each at most: so many names a container's /input has."""
-_NAME_CHARACTERS = 4096
+_NAME_CHARACTERS = 17 * 256
+"""Of 16 folders and a file."""
 _LINES = 32
 _LINE_CHARACTERS = 400
 
@@ -144,7 +145,7 @@ class Collecting:
         else:
             told = _member(payload, "left")
             lines = told if isinstance(told, list) else []
-            self._left += [line[:_LINE_CHARACTERS] for line in lines[:_LINES] if isinstance(line, str)]
+            self._left += [_printable(line[:_LINE_CHARACTERS]) for line in lines[:_LINES] if isinstance(line, str)]
             self.over = self.sound = True
 
     def broken(self, why: str) -> None:
@@ -156,6 +157,10 @@ class Collecting:
     @property
     def collected(self) -> Collected:
         return Collected(tuple((name, b"".join(parts)) for name, parts in self._files), tuple(self._left))
+
+
+def _printable(line: str) -> str:
+    return "".join(each if each.isprintable() else "?" for each in line)
 
 
 def _member(payload: bytes, name: str) -> Any:
