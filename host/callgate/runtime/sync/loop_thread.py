@@ -128,6 +128,14 @@ class LoopThread:
         """Whether this is code of the loop."""
         return threading.current_thread() is self._thread
 
+    def refuse_itself(self) -> None:
+        """Raise `ConfigurationError` in the loop's own thread, which cannot wait for the loop."""
+        if self.is_current:
+            raise ConfigurationError(
+                "this would wait for itself: async tools and on_event run in the runtime's own event loop; "
+                "call the runtime from a sync tool, or use a Runtime with await"
+            )
+
     def soon(self, function: Callable[[], object]) -> None:
         """Call a function in the loop, which may have ended."""
         with contextlib.suppress(RuntimeError):
@@ -143,19 +151,11 @@ class LoopThread:
             raise ConfigurationError(
                 "this runtime was opened before this process was forked: it belongs to the other one; make one here"
             )
-        self.must_not_be_current()
+        self.refuse_itself()
         with self._lock:
             if self._ended:
                 raise ConfigurationError("this runtime was left already; enter it again, or make another one")
             return self._begun(make)
-
-    def must_not_be_current(self) -> None:
-        """Raise `ConfigurationError` in the loop's own thread."""
-        if self.is_current:
-            raise ConfigurationError(
-                "this would wait for itself: async tools and on_event run in the runtime's own event loop; "
-                "call the runtime from a sync tool, or use a Runtime with await"
-            )
 
     def _begun(self, make: Callable[[], Coroutine[Any, Any, _R]]) -> Call[_R]:
         call = Call(self, make)
@@ -178,9 +178,14 @@ class LoopThread:
 
         return self.wait(called)
 
-    def end(self, last: Callable[[], Coroutine[Any, Any, object]] | None = None) -> None:
-        """Cancel every call, make one last, and end the thread. Raises what that last one raises; not to be called in
-        the loop."""
+    def end(self, last: Callable[[], Coroutine[Any, Any, object]] | None = None, *, with_process: bool = False) -> None:
+        """Cancel every call, make one last, and end the thread. Raises what that last one raises.
+
+        Args:
+            last: makes the coroutine of the last call.
+            with_process: the thread ends with the process: asyncio's end of a loop would start a thread, for which
+                it is too late.
+        """
         if self.is_of_another_process:
             return
         with self._lock:
@@ -198,5 +203,6 @@ class LoopThread:
                 if last is not None:
                     self._begun(last).result()
             finally:
-                self.soon(self._stop.set)
-                self._thread.join()
+                if not with_process:
+                    self.soon(self._stop.set)
+                    self._thread.join()
