@@ -85,11 +85,11 @@ class Call(Generic[_R]):
         self._thread.soon(lambda: None if self._scope is None else self._scope.cancel())
 
     def end(self) -> None:
-        """Cancel it, and wait for its end; not for ever."""
+        """Cancel it, and wait for its end; not for ever. Raises what interrupts the wait."""
         if self.outcome.done() or self._thread.is_of_another_process:
             return
         self.cancel()
-        with contextlib.suppress(BaseException):
+        with contextlib.suppress(TimeoutError):
             self.outcome.exception(_END_WITHIN_SECONDS)
 
 
@@ -195,12 +195,14 @@ class LoopThread:
             calls = [*self._calls]
         for call in calls:  # all at once: none goes on while another one winds up
             call.cancel()
-        for call in calls:
-            call.end()
         try:
-            if last is not None:
-                self._begun(last).result()
+            for call in calls:
+                call.end()
         finally:
-            if not with_process:
-                self.soon(self._stop.set)
-                self._thread.join()
+            try:
+                if last is not None:
+                    self._begun(last).result()
+            finally:
+                if not with_process:
+                    self.soon(self._stop.set)
+                    self._thread.join()

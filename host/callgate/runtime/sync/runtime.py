@@ -97,7 +97,11 @@ class SyncRuntime(Waiting):
         return self
 
     def close(self) -> None:
-        """Cancel what still runs, in whichever thread, and end everything that this runtime has started."""
+        """Cancel what still runs, in whichever thread, and end everything that this runtime has started.
+
+        Raises:
+            ConfigurationError: an async tool, or `on_event`, calls this, and so would wait for its own end.
+        """
         self._close()
 
     def _close(self, *, with_process: bool = False) -> None:
