@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any, assert_type
 
 from callgate import (
-    Agent,
-    AgentResult,
     Allow,
     Answer,
     ApprovalRequest,
@@ -48,7 +46,6 @@ from callgate import (
     report_progress,
     tool,
 )
-from callgate.agent import ScriptedModel
 
 
 @tool
@@ -199,7 +196,6 @@ def use_without_await() -> None:
             assert_type(conversation.tool_definitions("mcp"), list[dict[str, Any]])
             assert_type(conversation.state(), dict[str, Any])
             assert_type(conversation.found, tuple[str, ...])
-        assert_type(Agent(ScriptedModel(["yes"]), runtime).run_sync("Is it?"), AgentResult)
     opened = SyncRuntime().open()
     assert_type(opened, SyncRuntime)
     opened.close()

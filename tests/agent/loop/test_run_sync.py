@@ -7,11 +7,12 @@ import threading
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from typing import assert_type
 
 import pytest
 import trio
 
-from callgate import Agent, ConfigurationError, Registry, Runtime, SyncRuntime, tool
+from callgate import Agent, AgentResult, ConfigurationError, Registry, Runtime, SyncRuntime, tool
 from callgate.agent import Calls, OpenAIModel, ScriptedModel
 from callgate_bench.model.stand_in import OpenAIChat, Script, serving
 from callgate_bench.model.stand_in.server import KEY
@@ -71,7 +72,9 @@ def test_within_a_sync_runtime_it_runs_in_its_thread() -> None:
     with SyncRuntime([stock], sandbox=None) as runtime:
         WHERE.clear()
         result = agent(runtime).run_sync("How many?")
+        assert_type(result, AgentResult)
         assert result.answer == "four"
+        assert_type(agent(runtime).runtime, Runtime)
         assert agent(runtime).runtime is runtime.runtime
         assert agent(runtime).resume_sync(result).answer == "four"
         assert WHERE == ["callgate"]
