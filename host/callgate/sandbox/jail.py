@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -33,6 +34,8 @@ _DESCRIPTIONS = {
     2: "jail, tier 2 (no namespaces here): Landlock, seccomp, rlimits, no capabilities; "
     "file names of the host can be probed with stat",
 }
+_PATHS_BYTES = 1 << 14
+"""Bytes of names and paths of all folders: a zygote gets its settings in one packet."""
 _NO_FILES = "the jail's tier 2 has no files: allow user namespaces for tier 1, or use sandbox='docker'"
 
 
@@ -60,7 +63,7 @@ class JailBackend:
         preimport: tuple[str, ...] = (),
         folders: Mapping[str, str | os.PathLike[str]] | None = None,
     ) -> None:
-        named = tuple(_named(name, path) for name, path in (folders or {}).items())
+        named = _named(folders or {})
         if named and tier == 2:
             raise ConfigurationError(f"folders: {_NO_FILES}")
         self._settings = ZygoteSettings(tier=tier or 1, packages=packages, preimport=preimport, folders=named)
@@ -179,11 +182,18 @@ class JailBackend:
         return zygote
 
 
-def _named(name: str, path: str | os.PathLike[str]) -> tuple[str, str]:
-    """The operator's folder, under a name that is one step below /input."""
-    if not name or "/" in name or clean_name(name) != name:
-        raise ConfigurationError(f"folders: {name!r} is no name of a folder below /input, such as 'data'")
-    return name, os.path.abspath(path)
+def _named(folders: Mapping[Any, Any]) -> tuple[tuple[str, str], ...]:
+    """The operator's folders, under names that are one step below /input."""
+    named = []
+    for name, path in folders.items():
+        if not isinstance(name, str) or not name or "/" in name or clean_name(name) != name:
+            raise ConfigurationError(f"folders: {name!r} is no name of a folder below /input, such as 'data'")
+        if not isinstance(path, (str, os.PathLike)):
+            raise ConfigurationError(f"folders: {name!r} is a path, not {type(path).__name__}")
+        named.append((name, os.path.abspath(os.fsdecode(path))))
+    if sum(len(os.fsencode(part)) for pair in named for part in pair) > _PATHS_BYTES:
+        raise ConfigurationError(f"folders: {len(named)} are too many: name a folder above them")
+    return tuple(named)
 
 
 def _check_from_outside(pid: int) -> None:
