@@ -220,6 +220,29 @@ def test_a_folder_has_a_name_below_input(name: str, tmp_path: Path) -> None:
         JailBackend(folders={name: tmp_path})
 
 
+def test_bad_folders_are_told(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"^folders: 'data' is a path, not int$"):
+        JailBackend(folders={"data": 5})  # type: ignore[dict-item]
+    with pytest.raises(ConfigurationError, match=r"^folders: 5 is no name"):
+        JailBackend(folders={5: tmp_path})  # type: ignore[dict-item]
+    with pytest.raises(ConfigurationError, match=r"^folders: 5000 are too many: name a folder above them$"):
+        JailBackend(folders={f"d{number}": tmp_path for number in range(5000)})
+
+
+async def test_many_folders_are_there_with_and_without_files(tmp_path: Path) -> None:
+    os.chmod(tmp_path, 0o755)
+    async with running("jail tier 1"):
+        pass
+    async with JailBackend(tier=1, folders={f"d{number}": tmp_path for number in range(40)}) as backend:
+        for files in ({}, {"a": b""}):
+            guest = await backend.open_with(ALLOWANCE, files)
+            assert (await ask(guest, "import os\n[len(os.listdir('/input')), len(os.listdir())]")).value == (
+                [40 + len(files)] * 2
+            )
+            assert await guest.collect(*MOST) == Collected()
+            await guest.aclose()
+
+
 async def test_auto_with_folders_takes_the_jail_and_refuses_what_is_no_file_on_opening(tmp_path: Path) -> None:
     os.chmod(tmp_path, 0o755)
     backend = make_backend("auto", folders={"data": tmp_path})

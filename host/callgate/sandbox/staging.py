@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterable, Mapping
 from io import BufferedWriter
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from callgate.artifacts import clean_name
 from callgate.errors import ConfigurationError, SandboxCrashed, SandboxUnavailable
@@ -28,6 +28,8 @@ from .backend import Files
 
 __all__ = ["Staging", "checked_folders", "named_folders", "remove_abandoned"]
 
+_PATHS_BYTES = 1 << 14
+"""Bytes of names and paths of all folders: a zygote gets its settings in one packet."""
 _PREFIX = "callgate-files-"
 _FICLONE = 0x40049409
 """linux/fs.h: the file shares the other's blocks until one of them is written to."""
@@ -112,12 +114,18 @@ def remove_abandoned() -> None:
                     _remove_if_abandoned(entry)
 
 
-def named_folders(folders: Mapping[str, str | os.PathLike[str]]) -> tuple[tuple[str, str], ...]:
+def named_folders(folders: Mapping[Any, Any]) -> tuple[tuple[str, str], ...]:
     """The operator's folders, each under a name that is one step below /input. Raises `ConfigurationError`."""
-    for name in folders:
-        if not name or "/" in name or clean_name(name) != name:
+    named = []
+    for name, path in folders.items():
+        if not isinstance(name, str) or not name or "/" in name or clean_name(name) != name:
             raise ConfigurationError(f"folders: {name!r} is no name of a folder below /input, such as 'data'")
-    return tuple((name, os.path.abspath(path)) for name, path in folders.items())
+        if not isinstance(path, (str, os.PathLike)):
+            raise ConfigurationError(f"folders: {name!r} is a path, not {type(path).__name__}")
+        named.append((name, os.path.abspath(os.fsdecode(path))))
+    if sum(len(os.fsencode(part)) for pair in named for part in pair) > _PATHS_BYTES:
+        raise ConfigurationError(f"folders: {len(named)} are too many: name a folder above them")
+    return tuple(named)
 
 
 def checked_folders(folders: Mapping[str, str]) -> None:

@@ -1,7 +1,7 @@
 """The order in which a freshly forked child gives everything up. Nothing here can be undone; any failure ends the
 child.
 
-1. Tier 1: a mount namespace with /input, /tmp and /output of its own, of which the host gets the last. 2. Its own three
+1. Tier 1: a mount namespace with /input, /tmp and /output of its own. 2. Its own three
 descriptors, no other. 3. Tier 1: a user namespace in which its user has no name (and RLIMIT_NPROC counts it alone).
 Tier 2: root becomes nobody. 4. rlimits. 5. No capability. 6. Landlock. 7. seccomp, last, since it forbids all of the
 above.
@@ -11,10 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
-import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from . import landlock
 from .capabilities import NOBODY, become, die_with_parent, drop_all, drop_bounding_set
@@ -33,36 +30,10 @@ class Step(Exception):
         super().__init__(STEPS[number])
 
 
-@dataclass(frozen=True, slots=True)
-class Host:
-    """The way to the host, made in the zygote: each object that a child makes or first uses costs it memory.
-
-    Attributes:
-        control: a socket.
-        pidfd: number that a child gives its pidfd.
-        output: number that a child gives its /output.
-        rights: these two as ancillary data.
-    """
-
-    control: socket.socket
-    pidfd: int
-    output: int
-    rights: list[tuple[int, int, bytes]]
-
-    @classmethod
-    def at(cls, control: socket.socket, tier: int, rules: landlock.Ruleset | None) -> Host:
-        taken = (control.fileno(), rules.fd if rules is not None else -1)
-        pidfd, output = [number for number in range(3, 7) if number not in taken][:2]
-        numbers = (pidfd, output) if tier == 1 else (pidfd,)
-        handed = b"".join(number.to_bytes(4, sys.byteorder) for number in numbers)
-        return cls(control, pidfd, output, [(socket.SOL_SOCKET, socket.SCM_RIGHTS, handed)])
-
-
 STEPS = ("descriptors", "mount namespace", "files", "scratch tmpfs", "user namespace", "unprivileged user", "rlimits",
          "capabilities", "landlock", "seccomp")  # fmt: skip
 FIRST_STATUS = 100
 _NO_PRIORITY = os.sched_param(0)
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 def confine(
@@ -78,8 +49,7 @@ def confine(
     own_files: bool,
     own_cgroup: bool,
     folders: Sequence[str] = (),
-    host: Host | None = None,
-    hello: Sequence[bytes] = (),
+    scratch: int = -1,
 ) -> None:
     """Confine this process. `descriptors` become fd 0, 1 and 2. Raises `Step`, after which the process must exit.
 
@@ -98,8 +68,7 @@ def confine(
         it has a /tmp, and may change modes and times.
         own_cgroup: whether a cgroup counts its processes.
         folders: names of the operator's folders in /input.
-        host: gets `hello`, with a pidfd of this process and, in tier 1, its empty /output.
-        hello: one packet.
+        scratch: in tier 1, a descriptor of its /tmp and /output: see `root.make_scratch`.
     """
     step = 0
     try:
@@ -112,15 +81,10 @@ def confine(
                 mount_input(os.read(descriptors[3], 64).decode(), folders)
             inputs = os.listdir(INPUT) if descriptors[3:] else folders
             step = 3
-            mount_scratch(allowance["max_file_bytes"], inputs)
+            mount_scratch(scratch, inputs)
         step = 0
         for number, fd in enumerate(descriptors[:3]):
             os.dup2(fd, number)
-        if host is not None:
-            os.dup2(os.pidfd_open(os.getpid()), host.pidfd)
-            if tier == 1:
-                os.dup2(os.open(OUTPUT, _FOLDER), host.output)
-            host.control.sendmsg(hello, host.rights)
         first = 3
         if rules is not None:
             os.dup2(rules.fd, first)
