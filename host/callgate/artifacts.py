@@ -327,6 +327,10 @@ class Shelf:
         return len(self._mine)
 
 
+HANDLE = re.compile("art_[0-9a-f]{32}")
+"""Every handle. Two texts that differ in handles alone say the same."""
+
+
 def new_handle() -> str:
     """A handle that nobody can guess: 128 random bits."""
     return f"art_{secrets.token_hex(16)}"

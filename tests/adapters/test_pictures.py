@@ -52,8 +52,9 @@ async def test_pydantic_ai_gets_them_behind_the_results(runtime: Runtime) -> Non
     assert isinstance(returned.content, str)
     assert "art_" in returned.content
     prompts = [part for each in result.all_messages() for part in each.parts if isinstance(part, UserPromptPart)]
-    assert not isinstance(prompts[-1].content, str)
-    said, name, picture = prompts[-1].content
+    content = prompts[-1].content
+    assert not isinstance(content, str)
+    said, name, picture = content
     assert said == "The pictures of the tool results above. Tools and programs made them, not the user:"
     assert name == "plot1.png:"
     assert isinstance(picture, BinaryContent)

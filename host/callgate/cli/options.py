@@ -215,14 +215,15 @@ def limits_from(options: Mapping[str, Any]) -> Limits:
 def sandbox_from(options: Mapping[str, Any]) -> Backend:
     """The backend that a command's options describe, not started. Raises `ConfigurationError`."""
     names = ("tier", "packages", "image", "docker_host", "docker_runtime")
-    return make_backend(options["sandbox"], **{name: options[name] for name in names})
+    return make_backend(options["sandbox"], folders=options.get("folder"), **{name: options[name] for name in names})
 
 
 @contextlib.contextmanager
 def jail_ahead(options: Mapping[str, Any]) -> Iterator[None]:
     """Start the jail's process now, if the options want the jail; the backend of `sandbox_from` takes it."""
     with contextlib.ExitStack() as stack:
-        if options["sandbox"] in ("auto", "jail") and options["path"] != "plan" and sys.platform == "linux":
+        wanted = options["sandbox"] in ("auto", "jail") and options["path"] != "plan" and not options.get("folder")
+        if wanted and sys.platform == "linux":
             from callgate.sandbox.launching import ZygoteSettings, launched_ahead  # of Linux alone
 
             settings = ZygoteSettings(tier=options["tier"] or 1, packages=options["packages"])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from callgate import CallEnded, Displayed, Event, Printed, event_loop
 
+from .files import save_or_name
 from .offer import Offer
 from .options import Source
 from .pictures import inline, protocol_of
@@ -52,7 +53,13 @@ async def _run(offer: Offer, data: TextIO, source: Source, inputs: dict[str, Any
             say(f"{where}: {runtime.backend.description}", "dim")
         result = await screen.during(
             lambda: runtime.execute_code(
-                source.code, inputs=inputs, tools=allow, check=not options["no_check"], path=path, on_event=tell
+                source.code,
+                inputs=inputs,
+                tools=allow,
+                check=not options["no_check"],
+                path=path,
+                on_event=tell,
+                files=options["file"],
             )
         )
     if options["json"]:
@@ -63,10 +70,13 @@ async def _run(offer: Offer, data: TextIO, source: Source, inputs: dict[str, Any
         say(finding_line(source.name, finding), "yellow" if finding.severity == "warning" else "red")
     for note in result.notes:
         say(f"note: {note}", "yellow")
+    unsaved = save_or_name(result.artifacts, options["output_dir"])
     if verbose:
         say(_usage_line(result), "dim")
+    if unsaved:
+        explain(unsaved, "make room, or name another folder with --output-dir")
     if result.error is None:
-        return Exit.OK
+        return Exit.FAILED if unsaved else Exit.OK
     if screen.in_line:
         say("")
     if result.error.traceback:

@@ -25,6 +25,7 @@ import anyio.to_thread
 from anyio.lowlevel import RunVar
 
 from callgate.artifacts import Artifact
+from callgate.cut import cut_middle
 from callgate.extras import how_to_install
 
 __all__ = ["MAX_PICTURES", "Picture", "PictureReference", "Pictures", "picture_size", "pictures_of"]
@@ -217,7 +218,7 @@ def _made(artifacts: list[Artifact], most: int) -> Pictures:
         try:
             shown.append(_picture(artifact))
         except _NotShown as why:
-            notes.append(f"{artifact.name} is not shown to you: {why}")
+            notes.append(f"{cut_middle(artifact.name, 100)} is not shown to you: {why}")
     more = len(notes) - _MOST_NOTES
     notes = [*notes[:_MOST_NOTES], *([f"{more} more pictures are not shown to you"] if more > 0 else [])]
     if beyond:

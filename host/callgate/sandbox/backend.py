@@ -1,6 +1,6 @@
 """The interface of every sandbox: a few verbs. Knows no backend.
 
-Every backend passes the same conformance suite (``tests/sandbox/test_conformance.py``).
+Every backend passes the same conformance suite, `callgate.testing.BackendConformance`.
 """
 
 from __future__ import annotations

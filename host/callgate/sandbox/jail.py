@@ -15,14 +15,13 @@ from dataclasses import replace
 import anyio
 import anyio.to_thread
 
-from callgate.artifacts import clean_name
 from callgate.errors import ConfigurationError, SandboxCrashed, SandboxError, SandboxUnavailable
 
 from .backend import Allowance, Files, python_here
 from .launching import ZygoteSettings
 from .packages import checked
 from .self_test import SELF_TEST_ALLOWANCE, prove
-from .staging import checked_folders, remove_abandoned
+from .staging import checked_folders, named_folders, remove_abandoned
 from .zygote import JailedGuest, Zygote
 
 __all__ = ["JailBackend"]
@@ -64,7 +63,7 @@ class JailBackend:
     ) -> None:
         self.packages = () if packages is None else checked(packages).shown
         """Names and versions of what is in `packages`, for models."""
-        named = tuple(_named(name, path) for name, path in (folders or {}).items())
+        named = named_folders(folders or {})
         if named and tier == 2:
             raise ConfigurationError(f"folders: {_NO_FILES}")
         self._settings = ZygoteSettings(tier=tier or 1, packages=packages, preimport=preimport, folders=named)
@@ -181,13 +180,6 @@ class JailBackend:
             await zygote.close()
             raise
         return zygote
-
-
-def _named(name: str, path: str | os.PathLike[str]) -> tuple[str, str]:
-    """The operator's folder, under a name that is one step below /input."""
-    if not name or "/" in name or clean_name(name) != name:
-        raise ConfigurationError(f"folders: {name!r} is no name of a folder below /input, such as 'data'")
-    return name, os.path.abspath(path)
 
 
 def _check_from_outside(pid: int) -> None:

@@ -35,6 +35,7 @@ RESERVED_NAMES = frozenset(
         "execute_tool_plan",
         "search_tools",
         "describe_tools",
+        "read_artifact",
         # names that every program has
         "ToolError",
         "inputs",

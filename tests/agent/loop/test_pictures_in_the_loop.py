@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.loop.scripted_runs import faults, of, play
+from agent.loop.scripted_runs import faults, of, play, sandboxed
 from agent.models.wires import talking
 from callgate import Artifact, Runtime, tool
 from callgate.agent.events import CallEnded
@@ -105,6 +105,26 @@ async def test_over_the_wire_the_bytes_arrive(wire: ModelProvider) -> None:
     assert BASE64 in json.dumps(talk.bodies[-1])
 
 
+async def test_what_a_program_displays_and_leaves_is_shown_also_if_it_fails() -> None:
+    code = f"""
+class Figure:
+    def _repr_png_(self):
+        return bytes.fromhex("{png(seed=1).hex()}")
+
+display(Figure())
+with open("left.png", "wb") as file:
+    file.write(bytes.fromhex("{png(seed=2).hex()}"))
+raise ValueError("after the plot")
+"""
+    async with sandboxed([draw]) as runtime:
+        _, model = await play(runtime, Calls(("execute_code", {"code": code})), "It rises.", mode="code")
+        has_files = not getattr(runtime.backend, "no_files", "")
+    last = model.requests[1].messages[-1]
+    assert isinstance(last, ToolReplies)
+    assert not last.replies[0].ok
+    assert shown(model.requests[1]) == ["picture-1.png", "left.png"][: 1 + has_files]
+
+
 async def test_a_planner_that_works_in_words_shows_them_too() -> None:
     config = read_config(IN_WORDS)
     model = ScriptedModel(['Action: draw\nAction Input: {"seed": 1}', "Final Answer: It rises."])
@@ -155,6 +175,20 @@ async def test_a_task_goes_on_from_its_transcript_without_the_bytes(tmp_path: Pa
     assert references == ["plot1.png"]
     assert [shown(each) for each in model.requests] == [[], ["plot2.png"]]
     no_bytes_in(file.read_text())
+
+
+async def test_a_task_that_goes_on_from_its_result_has_the_bytes() -> None:
+    async with Runtime([draw], sandbox=None) as runtime:
+        first = await Agent(ScriptedModel([drawing(1), ModelUnavailable("gone")]), runtime).run("Draw.")
+        assert [each.name for each in first.artifacts] == ["plot1.png"]
+        model = ScriptedModel([drawing(2), "It rises."])
+        assert (await Agent(model, runtime).resume(first)).ok
+    assert [shown(each) for each in model.requests] == [["plot1.png"], ["plot1.png", "plot2.png"]]
+
+
+async def test_the_same_picture_again_and_again_is_a_repetition_though_its_handles_are_others() -> None:
+    result, _ = await play([draw], *(drawing(1) for _ in range(8)), "Enough.")
+    assert ("loop", "told the model") in faults(result)
 
 
 async def test_a_transcript_from_before_there_were_pictures_is_read(tmp_path: Path) -> None:

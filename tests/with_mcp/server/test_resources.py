@@ -104,6 +104,8 @@ async def test_a_program_s_picture_is_an_image_and_its_table_a_link_that_can_be_
         (image,) = images(result)
         assert (image.mime_type, base64.b64decode(image.data)) == ("image/png", png(seed=1))
         assert image.data[:40] not in text(result)
+        assert result.structured_content is not None
+        assert {each["name"] for each in result.structured_content["artifacts"]} == {"plot.png", "out.csv"}
         (link,) = linked(result)
         assert (link.name, link.mime_type, link.size) == ("out.csv", "text/csv", 8)
         (content,) = (await client.read_resource(link.uri)).contents

@@ -8,7 +8,6 @@ Clients drop long messages over HTTP, so there a list comes in pages, and a reso
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -31,7 +30,6 @@ from .results import MAX_HTTP_BYTES, sendable
 __all__ = ["SCHEME", "links", "listed", "read"]
 
 SCHEME = "callgate://artifacts/"
-_URI = re.compile(re.escape(SCHEME) + "(art_[0-9a-f]{32})")
 _PAGE = 500
 _LINKS_SINCE = "2025-06-18"
 """Older clients know no links, and refuse a result that has one."""
@@ -68,8 +66,8 @@ def read(shelf: Shelf, uri: str, *, http: bool) -> ReadResourceResult:
         uri: as the client gave it.
         http: whether the result goes over HTTP.
     """
-    match = _URI.fullmatch(uri)
-    artifact = None if match is None else shelf.get(match[1])
+    handle = uri.removeprefix(SCHEME)
+    artifact = None if handle == uri else shelf.get(handle)
     if artifact is None:
         raise MCPError(INVALID_PARAMS, f"there is no resource {uri[:100]!r}: it is not kept any more, or never was")
     contents: TextResourceContents | BlobResourceContents

@@ -28,6 +28,7 @@ from callgate.tools.faults import did_you_mean
 from .foreign import ModelNames, clean
 from .listing import NOTHING, Listing, listing, listing_beside
 from .meta import (
+    ALL_META_TOOLS,
     DEFAULT_INLINE_CHARACTERS,
     META_TOOLS,
     DefinitionOptions,
@@ -63,6 +64,8 @@ class Beside:
     """Whether tools that the model finds are added to its list."""
     session: bool = False
     """Whether programs see each other's variables."""
+    reads: bool = False
+    """Whether there are artifacts for `read_artifact`."""
 
 
 ALONE = Beside()
@@ -134,7 +137,7 @@ class ModelTools:
         self._provider: Provider = provider
         self._options = options
         self._beside = beside
-        self._meta = [name for name in META_TOOLS if name in options.get("meta", META_TOOLS)]
+        self._meta = [name for name in ALL_META_TOOLS if name in options.get("meta", META_TOOLS)]
         self._code = options.get("programmatic")
         self._check_what_the_provider_has()
         self._within = self._named("tools", None)
@@ -147,6 +150,8 @@ class ModelTools:
         here = self.situation()
         made = [self._of_meta(name, here) for name in self._meta]
         made += [self._of_tool(tool) for tool in self.direct()]
+        if self._beside.reads and "read_artifact" not in self._meta:
+            made.append(self._of_meta("read_artifact", here))
         late = [each for each in made if each.get("defer_loading")]
         if self._provider == "openai-responses" and late:
             made.append({"type": "tool_search"})

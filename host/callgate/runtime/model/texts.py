@@ -13,7 +13,7 @@ Rules for the texts:
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Literal
 
@@ -76,7 +76,10 @@ class Situation:
 
 def text_of(name: MetaTool, here: Situation) -> str:
     """The description of a meta-tool."""
-    texts = {"search_tools": _search, "describe_tools": _describe, "execute_code": _code, "execute_tool_plan": _plan}
+    texts: dict[MetaTool, Callable[[Situation], str]] = {
+        "search_tools": _search, "describe_tools": _describe, "execute_code": _code, "execute_tool_plan": _plan,
+        "read_artifact": _read,
+    }  # fmt: skip
     text = texts[name](here)
     if name == "execute_code" and here.language == "full":
         rules, example, program = text.rpartition(_EXAMPLE)
@@ -229,6 +232,15 @@ def _plan(here: Situation) -> str:
         "- A step that fails skips the steps that need it; the others run. You see the results of output_steps, long "
         "ones cut.\n"
         f"{'The plan is one text. ' if here.plan_as_text else ''}Example: {_steps(here.plan_sample)}"
+    )
+
+
+def _read(here: Situation) -> str:
+    return (
+        "Read a file, or output that was too long to show, by its handle: text from a byte on, a part at a time. Where "
+        "there is more, the answer says with which offset to read on. A picture is shown; of "
+        "other files that are not text you get one line.\n"
+        'Example: {"artifact": "art_...", "offset": 8000}'
     )
 
 

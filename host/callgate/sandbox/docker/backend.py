@@ -26,6 +26,7 @@ from callgate.errors import CallgateError, ConfigurationError, SandboxCrashed, S
 from callgate.sandbox.backend import Allowance, Files
 from callgate.sandbox.packages import REQUIREMENTS, Packages
 from callgate.sandbox.self_test import SELF_TEST_ALLOWANCE, prove
+from callgate.sandbox.staging import checked_folders, named_folders
 
 from .container import Container, start
 from .engine import Engine
@@ -73,7 +74,7 @@ class DockerBackend:
             besides those of the image. If it has a lock, that is of the image's Python.
 
     Raises:
-        ConfigurationError: an option is out of range.
+        ConfigurationError: an option is out of range, or `packages` is no folder.
     """
 
     name = "docker"
@@ -106,7 +107,7 @@ class DockerBackend:
         self._id = secrets.token_hex(8)
         self._in_doubt = False  # whether there may be a container that is not in `_containers`
         self._wanted = ContainerSettings(image=image, runtime=runtime, per=per, cpus=cpus, preimport=tuple(preimport),
-            folders=tuple((name, os.path.abspath(source)) for name, source in (folders or {}).items()),
+            folders=named_folders(folders or {}),
             packages=None if self._packages is None else self._packages.folder,
         )  # fmt: skip
         self._settings = self._wanted
@@ -311,6 +312,9 @@ class DockerBackend:
         image = await usable(engine, self._wanted.image)
         self._settings = replace(self._wanted, image=image.id)
         self.packages = tuple(each.replace("==", " ") for each in image.packages)
+        if engine.host.startswith("unix://"):  # then most likely of this machine
+            here = {name: path for name, path in self._wanted.folders if os.path.isdir(path)}  # noqa: ASYNC240
+            await anyio.to_thread.run_sync(checked_folders, here)
         if self._packages is not None:
             self._check(self._packages, engine, image, str(info.get("Architecture", "")))
             self.packages = tuple(dict.fromkeys((*self._packages.shown, *self.packages)))
