@@ -20,7 +20,7 @@ def shown(ran: Ran) -> list[dict[str, Any]]:
 
 def having(**methods: str) -> str:
     """A class `X` whose methods return these expressions."""
-    lines = [f"    def {name}(self, *a, **k): return {value}" for name, value in methods.items()]
+    lines = [f"    def {name}(self): return {value}" for name, value in methods.items()]
     return "\n".join(["class X:", *lines, ""])
 
 
