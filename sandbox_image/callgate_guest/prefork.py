@@ -13,13 +13,13 @@ import select
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from . import figures, sharing
 from .explain import confined, explain_missing_network
 from .jail import landlock, seccomp, syscalls
-from .jail.confine import FIRST_STATUS, Step, confine
+from .jail.confine import FIRST_STATUS, Host, Step, confine
 from .jail.rlimits import address_space, apply_to_all
 from .launching import ENVIRONMENT
 from .session import CALLS, GATHERS, PLAIN, Session, rehearse, take_the_wire
@@ -120,7 +120,7 @@ def prepare(
 def serve_confined(
     fds: list[int], allowance: Any, *, tier: int, parent: int, base_bytes: int, landlock_abi: int,
     rules: landlock.Ruleset | None, own_files: bool, own_cgroup: bool, session: Session, calls: seccomp.Filter,
-    folders: Sequence[str] = (), hand_over: Callable[..., None] = lambda *_: None,
+    folders: Sequence[str] = (), host: Host | None = None, hello: Sequence[bytes] = (),
 ) -> None:  # fmt: skip
     """In a fresh child: be confined (see `jail.confine`), serve programs, and exit. Never returns."""
     status = 1
@@ -128,7 +128,7 @@ def serve_confined(
         confine(
             tier=tier, parent=parent, descriptors=fds, allowance=allowance, base_bytes=base_bytes,
             landlock_abi=landlock_abi, rules=rules, calls=calls, own_files=own_files, own_cgroup=own_cgroup,
-            folders=folders, hand_over=hand_over,
+            folders=folders, host=host, hello=hello,
         )  # fmt: skip
         numpy = sys.modules.get("numpy")
         if numpy is not None:

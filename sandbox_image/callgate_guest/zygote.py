@@ -36,6 +36,7 @@ from typing import Any
 
 from .jail import landlock, syscalls
 from .jail.capabilities import NOBODY, become, die_with_parent
+from .jail.confine import Host
 from .jail.root import Files, mount_scratch, unmount_scratch
 from .launching import PACKET, send
 from .prefork import Unwanted, ended, prepare, serve_confined
@@ -75,7 +76,7 @@ def main(control: socket.socket, tier: int, settings: dict[str, Any], proc: int,
     common = {
         "tier": tier, "parent": os.getpid(), "base_bytes": prepared.base_bytes, "landlock_abi": version, "rules": rules,
         "own_files": tier == 1, "own_cgroup": False, "session": prepared.session, "calls": prepared.calls,
-        "folders": settings["folders"] if tier == 1 else (),
+        "folders": settings["folders"] if tier == 1 else (), "host": Host.at(control, tier, rules),
     }  # fmt: skip
     if below is not None:
         os.fchdir(below)
@@ -166,6 +167,7 @@ def _spawn(
     try:
         if len(fds) != 3 + request["files"]:
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        hello = [json.dumps({"spawned": number}).encode()]
         pid = os.fork()
     except OSError as error:
         send(control, {"refused": number, "reason": error.strerror})
@@ -173,11 +175,7 @@ def _spawn(
             os.close(fd)
         return
     if pid == 0:
-
-        def hand_over(*output: int) -> None:
-            send(control, {"spawned": number}, os.pidfd_open(os.getpid()), *output)
-
-        serve_confined(fds, request["allowance"], hand_over=hand_over, **common)
+        serve_confined(fds, request["allowance"], hello=hello, **common)
     for fd in fds:
         os.close(fd)
     try:

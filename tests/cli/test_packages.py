@@ -143,6 +143,29 @@ def test_a_folder_with_other_files_is_not_touched(index: Path, tmp_path: Path, c
     assert cli("packages", "show", str(folder)).status == 1
 
 
+def test_a_folder_that_cannot_be_written_is_told_without_a_trace(index: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for place in (tmp_path / "file" / "it", Path("/proc/it")):
+        refused = Command(tmp_path, {**os.environ, "PIP_NO_INDEX": "1"})("packages", "add", "x", "--to", str(place))
+        assert refused.status == 1
+        assert "Traceback" not in refused.err
+        assert refused.tip == f"nothing was changed in {place}"
+
+
+def test_a_link_to_a_folder_stays_one_and_guests_may_read_what_is_there(index: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "it")
+    mask = os.umask(0o077)
+    try:
+        assert add(tmp_path / "link", "below_package", links=str(index)).status == 0
+        assert add(tmp_path / "link", "above_package", links=str(index)).status == 0
+    finally:
+        os.umask(mask)
+    assert (tmp_path / "link").is_symlink()
+    modes = {path.stat().st_mode & 0o007 for path in (tmp_path / "it").rglob("*")}
+    assert modes <= {0o004, 0o005}
+    assert sorted(os.listdir(tmp_path)) == ["it", "link"]
+
+
 @pytest.mark.parametrize(
     ("lock", "text"),
     [

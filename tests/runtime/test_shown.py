@@ -65,7 +65,10 @@ def test_a_plan_shows_its_outputs_and_its_steps_in_time() -> None:
         step("a", 0.0, 0.2), step("b", 0.2, 0.2, needs=("a",), status="failed", error="no such region"),
         step("c", None, 0.0, needs=("b",), status="skipped"), wall=0.4,
     )  # fmt: skip
-    shown = PlanResult(ok=False, outputs={"a": {"n": 1}}, steps=plan.steps, usage=plan.usage, goal="Sales")
+    shown = PlanResult(
+        ok=False, outputs={"a": {"n": 1}}, steps=plan.steps, usage=plan.usage, goal="Sales",
+        artifacts=[artifact(png(), "plot.png"), NAMED["a page"]],
+    )  # fmt: skip
     page = checked(shown._repr_html_())
     for words in ("Sales", "1/3 steps succeeded", '"n": 1', "b: no such region", "skipped"):
         assert words in page.text, words
@@ -73,6 +76,9 @@ def test_a_plan_shows_its_outputs_and_its_steps_in_time() -> None:
     assert widths == [50.0, 50.0, 0.0]
     assert "no such region" in shown._repr_markdown_()
     assert '"n": 1' in shown._repr_markdown_()
+    assert len(page.attributes("src")) == shown._repr_markdown_().count("](data:image/png;base64,") == 1
+    assert "page.html (text/html" in page.text
+    assert "page.html (text/html" in shown._repr_markdown_()
 
 
 def test_a_plan_that_was_refused_says_so() -> None:

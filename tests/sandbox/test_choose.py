@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from callgate import ConfigurationError
+from callgate import ConfigurationError, Runtime
 from callgate.sandbox.auto import AutoBackend
 from callgate.sandbox.choose import SANDBOXES, make_backend
 from callgate.sandbox.docker.backend import DockerBackend
@@ -34,6 +34,15 @@ def test_auto_keeps_to_the_jail_where_something_is_asked_that_only_the_jail_has(
 
 def test_auto_may_take_docker_where_modules_are_imported_ahead() -> None:
     assert isinstance(make_backend("auto", preimport=("json",)), AutoBackend)
+
+
+def test_options_beside_a_backend_are_refused_rather_than_lost() -> None:
+    for options in ({"folders": {"data": "/"}}, {"packages": "/"}):
+        (name,) = options
+        with pytest.raises(ConfigurationError, match=rf"{name} are an option .*: JailBackend\({name}=...\)"):
+            make_backend(JailBackend(), **options)
+        with pytest.raises(ConfigurationError, match="leave out sandbox=None"):
+            Runtime(sandbox=None, **options)
 
 
 def test_docker_takes_an_image_an_engine_and_a_runtime() -> None:

@@ -49,20 +49,16 @@ def add(names: tuple[str, ...], folder: str, json: bool) -> int:
 
     Exit codes: 0 done, 1 pip failed, 2 usage.
     """
-    place = Path(os.path.abspath(folder))
+    place = Path(os.path.realpath(folder))
     earlier = _earlier(place)
     requested = tuple(dict.fromkeys((*earlier.requested, *names)))
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{place.name}-", dir=place.parent) as beside:
-        made = _installed(requested, earlier, Path(beside), str(place))
-        new = Path(beside, "new")
-        shutil.rmtree(new / _SCRIPTS, ignore_errors=True)
-        (new / LOCK).write_text(made.lock(), encoding="utf-8")
-        (new / REQUIREMENTS).write_text("\n".join(made.pinned) + "\n", encoding="utf-8")
-        new.chmod(0o755)
-        if place.exists():
-            place.rename(Path(beside, "old"))
-        new.rename(place)
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{place.name}-", dir=place.parent) as beside:
+            made = _installed(requested, earlier, Path(beside), str(place))
+            _put(Path(beside, "new"), place, Path(beside, "old"))
+    except OSError as error:
+        raise Stop(f"{error.filename or place}: {error.strerror}", f"nothing was changed in {place}", 1) from None
     _show(made, json)
     return Exit.OK
 
@@ -100,16 +96,16 @@ def _earlier(place: Path) -> Packages:
 
 
 def _installed(requested: tuple[str, ...], earlier: Packages, beside: Path, folder: str) -> Packages:
-    """Have pip install into the folder ``new``. Raises `Stop` with pip's last word."""
+    """Have pip install into the folder ``new``, and write its lock. Raises `Stop` with pip's last words."""
     if subprocess.run([sys.executable, "-I", "-c", "import pip"], stderr=subprocess.DEVNULL).returncode != 0:
         raise Stop(f"{sys.executable} has no pip", "get it with `python3 -m ensurepip`, or apt install python3-pip", 1)
-    pins, report = beside / "pins", beside / "report"
+    new, pins, report = beside / "new", beside / "pins", beside / "report"
     pins.write_text("\n".join(earlier.pinned), encoding="utf-8")
     say(one_line(f"installing {', '.join(requested)} with {sys.executable} -m pip"), "dim")
-    options = [*_PIP, f"--target={beside / 'new'}", f"--report={report}", f"--constraint={pins}"]
+    options = [*_PIP, f"--target={new}", f"--report={report}", f"--constraint={pins}"]
     ran = subprocess.run(
         [sys.executable, "-I", "-m", "pip", *options, "--", *requested], stdin=subprocess.DEVNULL,
-        capture_output=True, text=True, errors="replace",
+        capture_output=True, text=True, errors="replace", umask=0o022,  # guests of root are another user
     )  # fmt: skip
     if ran.returncode != 0:
         words = [line for line in ran.stderr.splitlines() if line.strip()][-3:]
@@ -118,7 +114,25 @@ def _installed(requested: tuple[str, ...], earlier: Packages, beside: Path, fold
         raise Stop("pip could not install: " + one_line(" ".join(words)), tip, Exit.FAILED)
     found = [_package(each) for each in json.loads(report.read_text(encoding="utf-8"))["install"]]
     found.sort(key=lambda each: (not each.requested, each.name.lower()))
-    return Packages(folder=folder, python=python_here(), abi=abi_here(), requested=requested, packages=tuple(found))
+    made = Packages(folder=folder, python=python_here(), abi=abi_here(), requested=requested, packages=tuple(found))
+    shutil.rmtree(new / _SCRIPTS, ignore_errors=True)
+    for name, text in {LOCK: made.lock(), REQUIREMENTS: "\n".join(made.pinned) + "\n"}.items():
+        (new / name).write_text(text, encoding="utf-8")
+        (new / name).chmod(0o644)
+    new.chmod(0o755)
+    return made
+
+
+def _put(new: Path, place: Path, old: Path) -> None:
+    """Have the folder `new` in the place of another, which goes to `old`. Raises `OSError`; all is then as before."""
+    if place.exists():
+        place.rename(old)
+    try:
+        new.rename(place)
+    except OSError:
+        if old.exists():
+            old.rename(place)
+        raise
 
 
 def _package(entry: dict[str, Any]) -> Package:
@@ -127,7 +141,8 @@ def _package(entry: dict[str, Any]) -> Package:
     archive = source["archive_info"]
     return Package(
         name=about["name"], version=about["version"], file=source["url"].rpartition("/")[2],
-        sha256=archive.get("hashes", {}).get("sha256", ""), requested=entry["requested"],
+        sha256=archive.get("hashes", {}).get("sha256") or archive.get("hash", "").removeprefix("sha256="),
+        requested=entry["requested"],
     )  # fmt: skip
 
 

@@ -130,7 +130,8 @@ class CodeResult:
         if self.error is not None:
             parts.append(shortened(self._failure(), share, "error.txt", keep))
         elif self.value_repr is not None:
-            parts.append(f"Value (not JSON): {shortened(self.value_repr, share, 'value.txt', keep)}")
+            between = "\n" if "\n" in self.value_repr else " "  # a table keeps its columns
+            parts.append(f"Value (not JSON):{between}{shortened(self.value_repr, share, 'value.txt', keep)}")
         elif isinstance(self.value, str):
             parts.append(f"Value: {shortened(self.value, share, 'value.txt', keep)}")
         elif self.value is not None:

@@ -141,6 +141,8 @@ class Runtime(ForModels, ForPlans):
         self._drives: set[GraphDrive] = set()
         """Programs that run on the host."""
         self._sandbox: tuple[Backend, WarmPool] | None = None
+        if sandbox is None and (folders or packages):
+            raise ConfigurationError("folders and packages are for programs in a sandbox: leave out sandbox=None")
         if sandbox is not None:
             backend = make_backend(sandbox, packages=packages, preimport=tuple(preimport), tier=tier, folders=folders)
             size, allowance = min(pool_size, max_guests), Allowance.of(self.limits)

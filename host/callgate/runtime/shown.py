@@ -114,6 +114,7 @@ def plan_html(result: PlanResult) -> str:
     for name, value in list(result.outputs.items())[:_MOST_OUTPUTS]:
         parts.append(_block(escaped(name, _SHORT), value if isinstance(value, str) else written(value)))
     parts += _more(len(result.outputs), "outputs", _MOST_OUTPUTS)
+    parts += _artifacts_html(result.artifacts)
     bars = []
     for row in timeline.rows:
         step = row.step
@@ -143,16 +144,12 @@ def code_markdown(result: CodeResult) -> str:
         parts.append(_fence(value))
     if result.logs:
         parts += ["prints:", _fence(result.logs.rstrip("\n"))]
-    named = []
-    for artifact, uri in _pictures(result.artifacts):
-        if uri:
-            parts.append(f"![picture]({uri})")
-        named.append(_named(artifact))
+    parts += _pictures_markdown(result.artifacts)
     if result.calls:
         made = [f"{bar.mark} {bar.name}  {bar.facts}" for bar in _of_calls(result.calls, result.usage.wall_seconds)]
         parts += ["calls:", _fence("\n".join([*made, *_left(len(result.calls), "calls", _MOST_ROWS)]))]
-    if named or result.notes:
-        parts.append(_fence("\n".join([*named, *(f"note: {note}" for note in result.notes)][:_MOST_LINES])))
+    if result.notes:
+        parts.append(_fence("\n".join([f"note: {note}" for note in result.notes][:_MOST_LINES])))
     return "\n\n".join(parts)
 
 
@@ -161,7 +158,8 @@ def plan_markdown(result: PlanResult) -> str:
     parts = [_fence(timeline_text(result, _CHART_CHARACTERS))]
     for name, value in list(result.outputs.items())[:_MOST_OUTPUTS]:
         parts.append(_fence(f"{name}: {value if isinstance(value, str) else written(value)}"))
-    return "\n\n".join([*parts, *_left(len(result.outputs), "outputs", _MOST_OUTPUTS)])
+    parts += _left(len(result.outputs), "outputs", _MOST_OUTPUTS)
+    return "\n\n".join([*parts, *_pictures_markdown(result.artifacts)])
 
 
 # the parts
@@ -213,6 +211,14 @@ def _artifacts_html(artifacts: Sequence[Artifact]) -> Iterator[str]:
             yield _PICTURE.format(kind=kind, data=data, name=name)
         else:
             yield _LINE.format(text=name)
+
+
+def _pictures_markdown(artifacts: Sequence[Artifact]) -> Iterator[str]:
+    """The pictures, and then the names of all artifacts."""
+    shown = list(_pictures(artifacts))
+    yield from (f"![picture]({uri})" for _, uri in shown if uri)
+    if shown:
+        yield _fence("\n".join(_named(artifact) for artifact, _ in shown))
 
 
 def _pictures(artifacts: Sequence[Artifact]) -> Iterator[tuple[Artifact, str]]:

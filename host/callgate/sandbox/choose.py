@@ -45,6 +45,9 @@ def make_backend(
     if isinstance(sandbox, type):
         raise ConfigurationError(f"sandbox is a backend or a name: write sandbox={sandbox.__name__}(...)")
     if not isinstance(sandbox, str):
+        for name, value in (("packages", packages), ("folders", folders)):
+            if value:
+                raise ConfigurationError(f"{name} are an option of the backend: {type(sandbox).__name__}({name}=...)")
         return sandbox
     if sandbox not in SANDBOXES:
         raise ConfigurationError(f"there is no sandbox {sandbox!r}; there are: {', '.join(SANDBOXES)}")

@@ -11,7 +11,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Sequence
+import socket
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from . import landlock
 from .capabilities import NOBODY, become, die_with_parent, drop_all, drop_bounding_set
@@ -30,10 +33,36 @@ class Step(Exception):
         super().__init__(STEPS[number])
 
 
+@dataclass(frozen=True, slots=True)
+class Host:
+    """The way to the host, made in the zygote: each object that a child makes or first uses costs it memory.
+
+    Attributes:
+        control: a socket.
+        pidfd: number that a child gives its pidfd.
+        output: number that a child gives its /output.
+        rights: these two as ancillary data.
+    """
+
+    control: socket.socket
+    pidfd: int
+    output: int
+    rights: list[tuple[int, int, bytes]]
+
+    @classmethod
+    def at(cls, control: socket.socket, tier: int, rules: landlock.Ruleset | None) -> Host:
+        taken = (control.fileno(), rules.fd if rules is not None else -1)
+        pidfd, output = [number for number in range(3, 7) if number not in taken][:2]
+        numbers = (pidfd, output) if tier == 1 else (pidfd,)
+        handed = b"".join(number.to_bytes(4, sys.byteorder) for number in numbers)
+        return cls(control, pidfd, output, [(socket.SOL_SOCKET, socket.SCM_RIGHTS, handed)])
+
+
 STEPS = ("descriptors", "mount namespace", "files", "scratch tmpfs", "user namespace", "unprivileged user", "rlimits",
          "capabilities", "landlock", "seccomp")  # fmt: skip
 FIRST_STATUS = 100
 _NO_PRIORITY = os.sched_param(0)
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 def confine(
@@ -49,7 +78,8 @@ def confine(
     own_files: bool,
     own_cgroup: bool,
     folders: Sequence[str] = (),
-    hand_over: Callable[..., None] = lambda *_: None,
+    host: Host | None = None,
+    hello: Sequence[bytes] = (),
 ) -> None:
     """Confine this process. `descriptors` become fd 0, 1 and 2. Raises `Step`, after which the process must exit.
 
@@ -68,7 +98,8 @@ def confine(
         it has a /tmp, and may change modes and times.
         own_cgroup: whether a cgroup counts its processes.
         folders: names of the operator's folders in /input.
-        hand_over: called while all descriptors are open; in tier 1 with a descriptor of the empty /output.
+        host: gets `hello`, with a pidfd of this process and, in tier 1, its empty /output.
+        hello: one packet.
     """
     step = 0
     try:
@@ -82,12 +113,14 @@ def confine(
             inputs = os.listdir(INPUT) if descriptors[3:] else folders
             step = 3
             mount_scratch(allowance["max_file_bytes"], inputs)
-            hand_over(os.open(OUTPUT, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
-        else:
-            hand_over()
         step = 0
         for number, fd in enumerate(descriptors[:3]):
             os.dup2(fd, number)
+        if host is not None:
+            os.dup2(os.pidfd_open(os.getpid()), host.pidfd)
+            if tier == 1:
+                os.dup2(os.open(OUTPUT, _FOLDER), host.output)
+            host.control.sendmsg(hello, host.rights)
         first = 3
         if rules is not None:
             os.dup2(rules.fd, first)

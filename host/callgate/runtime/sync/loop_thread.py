@@ -124,6 +124,14 @@ class LoopThread:
         """Whether this is code of the loop."""
         return threading.current_thread() is self._thread
 
+    def refuse_itself(self) -> None:
+        """Raise `ConfigurationError` in the loop's own thread, which cannot wait for the loop."""
+        if self.is_current:
+            raise ConfigurationError(
+                "this would wait for itself: async tools and on_event run in the runtime's own event loop; "
+                "call the runtime from a sync tool, or use a Runtime with await"
+            )
+
     def soon(self, function: Callable[[], object]) -> None:
         """Call a function in the loop, which may have ended."""
         with contextlib.suppress(RuntimeError):
@@ -139,11 +147,7 @@ class LoopThread:
             raise ConfigurationError(
                 "this runtime was opened before this process was forked: it belongs to the other one; make one here"
             )
-        if self.is_current:
-            raise ConfigurationError(
-                "this would wait for itself: async tools and on_event run in the runtime's own event loop; "
-                "call the runtime from a sync tool, or use a Runtime with await"
-            )
+        self.refuse_itself()
         with self._lock:
             if self._ended:
                 raise ConfigurationError("this runtime was left already; enter it again, or make another one")
@@ -170,8 +174,14 @@ class LoopThread:
 
         return self.wait(called)
 
-    def end(self, last: Callable[[], Coroutine[Any, Any, object]] | None = None) -> None:
-        """Cancel every call, make one last, and end the thread. Raises what that last one raises."""
+    def end(self, last: Callable[[], Coroutine[Any, Any, object]] | None = None, *, with_process: bool = False) -> None:
+        """Cancel every call, make one last, and end the thread. Raises what that last one raises.
+
+        Args:
+            last: makes the coroutine of the last call.
+            with_process: the thread ends with the process: asyncio's end of a loop would start a thread, for which
+                it is too late.
+        """
         if self.is_of_another_process:
             return
         with self._lock:
@@ -185,6 +195,6 @@ class LoopThread:
             if last is not None:
                 self._begun(last).result()
         finally:
-            self.soon(self._stop.set)
-            if not self.is_current:
+            if not with_process:
+                self.soon(self._stop.set)
                 self._thread.join()

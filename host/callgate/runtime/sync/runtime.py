@@ -98,15 +98,20 @@ class SyncRuntime(Waiting):
 
     def close(self) -> None:
         """Cancel what still runs, in whichever thread, and end everything that this runtime has started."""
+        self._close()
+
+    def _close(self, *, with_process: bool = False) -> None:
+        if self._opened_in is not None:
+            self._opened_in.refuse_itself()
         with self._changing:
             thread, self._opened_in = self._opened_in, None
             if thread is not None:
                 atexit.unregister(self._end_with_process)
-                thread.end(self.runtime.__aexit__)
+                thread.end(self.runtime.__aexit__, with_process=with_process)
 
     def _end_with_process(self) -> None:
-        with contextlib.suppress(Exception):  # Python starts no thread any more; the guests end with this process
-            self.close()
+        with contextlib.suppress(Exception):  # what needs a new thread fails by now; the guests end with the process
+            self._close(with_process=True)
 
     def __enter__(self) -> Self:
         return self.open()
