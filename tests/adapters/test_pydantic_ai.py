@@ -15,7 +15,7 @@ from pydantic_ai.models.test import TestModel
 from adapters.conftest import World
 from adapters.frameworks import Model, returns
 from adapters.test_conformance import META
-from callgate import ConfigurationError
+from callgate import ConfigurationError, SyncRuntime
 from callgate.adapters.pydantic_ai import CallgateToolset
 
 pytestmark = pytest.mark.anyio
@@ -121,3 +121,5 @@ async def test_wrong_options_are_told_when_it_is_made(world: World) -> None:
         CallgateToolset(world.runtime.conversation(), direct=["add_numbers"])
     with pytest.raises(ConfigurationError, match="neither a Runtime nor a Conversation"):
         CallgateToolset([])  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="take the Runtime of a SyncRuntime"):
+        CallgateToolset(SyncRuntime(sandbox=None))  # type: ignore[arg-type]

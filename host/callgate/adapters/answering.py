@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from callgate.errors import ConfigurationError
-from callgate.runtime import Answer, Conversation, Event, Runtime
+from callgate.runtime import Answer, Conversation, Event, Runtime, SyncRuntime
 from callgate.runtime.answers import CallOptions
 from callgate.runtime.model import META_TOOLS, DefinitionOptions, Provider
 from callgate.runtime.opening import in_its_loop, open_while
@@ -42,8 +42,11 @@ class Answering:
             raise ConfigurationError(
                 f"a conversation has its options: say {next(iter(options))}=... to runtime.conversation(...)"
             )
-        if not isinstance(source, Runtime | Conversation):
-            raise ConfigurationError(f"this is neither a Runtime nor a Conversation: {source!r}")
+        given: Any = source
+        if isinstance(given, SyncRuntime):
+            raise ConfigurationError("frameworks take the Runtime of a SyncRuntime: pass runtime.runtime")
+        if not isinstance(given, Runtime | Conversation):
+            raise ConfigurationError(f"this is neither a Runtime nor a Conversation: {given!r}")
         runtime = source if isinstance(source, Runtime) else source.runtime
         assert isinstance(runtime, Runtime)
         self.runtime = runtime
