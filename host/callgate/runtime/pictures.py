@@ -240,7 +240,7 @@ def _picture(artifact: Artifact) -> Picture:
         data = _as_it_is(artifact.data, kind, width, height)
     else:
         try:
-            kind, data, width, height = _decoded(pillow, artifact.data, kind)
+            kind, data, width, height = _decoded(pillow, artifact.data, *found)
         except _NotShown:
             raise
         except Exception:  # Pillow raises many kinds
@@ -295,8 +295,9 @@ def _has_png_chunks(data: bytes) -> bool:
     return False
 
 
-def _decoded(pillow: Any, data: bytes, kind: str) -> tuple[str, bytes, int, int]:
-    """The media type, the bytes and the size of the picture as it is sent; the same bytes if they can be."""
+def _decoded(pillow: Any, data: bytes, kind: str, width: int, height: int) -> tuple[str, bytes, int, int]:
+    """The media type, the bytes and the size of the picture as it is sent. The bytes stay if the picture is small
+    enough, and what its header says."""
     with pillow.open(io.BytesIO(data), formats=[_FORMATS[kind]]) as image:
         if image.width * image.height > MAX_PIXELS:  # Pillow reads more of the file than its header
             raise _NotShown(f"it has more than {MAX_PIXELS:,} pixels")
@@ -305,7 +306,8 @@ def _decoded(pillow: Any, data: bytes, kind: str) -> tuple[str, bytes, int, int]
         if large:
             image.draft(None, (LONGEST_SIDE, LONGEST_SIDE))  # a JPEG is decoded at a part of its size
         image.load()
-        if not (large or moves or len(data) > MAX_BYTES) and _is_complete(data, kind):
+        anew = large or moves or len(data) > MAX_BYTES or image.size != (width, height)
+        if not anew and _is_complete(data, kind):
             return kind, data, *image.size
         clear = "A" in image.mode or "transparency" in image.info
         photograph = kind in ("image/jpeg", "image/webp") or len(data) > image.width * image.height
