@@ -269,7 +269,7 @@ class Artifacts:
         if artifact.weight > self.max_bytes:
             return False
         while self.kept_bytes + artifact.weight > self.max_bytes or len(self._kept) >= MAX_ARTIFACTS:
-            self._forget(next(iter(self._kept)))
+            self._forget(next(iter(self._kept), ""))  # a shelf may go meanwhile, and all that was on it
         self._kept[artifact.handle] = weakref.ref(shelf), artifact
         self.kept_bytes += artifact.weight
         return True

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict
 
+import anyio
 import pydantic
 import pytest
 
@@ -348,3 +349,24 @@ print([each for each in ("PIL", "mcp", "numpy") if each in sys.modules])
 def test_pillow_is_not_imported_for_tools_without_pictures() -> None:
     out = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, timeout=60, check=True)
     assert out.stdout == "True\n[]\n"
+
+
+async def test_what_an_early_call_made_that_the_program_did_not_use_is_not_among_its_artifacts() -> None:
+    began = anyio.Event()
+
+    @tool(read_only=True)
+    async def zero() -> int:
+        await began.wait()
+        return 0
+
+    @tool(read_only=True)
+    async def early(name: str) -> Artifact:
+        began.set()
+        return Artifact.from_bytes(PNG, name)
+
+    async with Runtime([zero, early], sandbox=None) as runtime:
+        run = await runtime.execute_code("n = await zero()\nm = 1 // n\np = await early('a.png')")
+        assert run.error is not None
+        assert ([each.tool for each in run.speculative], run.artifacts) == (["early"], [])
+        used = await runtime.execute_code("n = await zero()\np = await early('a.png')")
+        assert [each.name for each in used.artifacts] == ["a.png"]

@@ -229,6 +229,16 @@ async def test_a_picture_that_breaks_off_is_one_line_without_pillow(no_pillow: N
     assert (await only(data)).notes == ("plot.png is not shown to you: it is damaged",)
 
 
+async def test_a_picture_that_is_larger_than_its_header_says_is_made_anew(pillow: Any) -> None:
+    """A frame of a GIF may be larger than the screen that its header names."""
+    file = io.BytesIO()
+    pillow.new("RGB", (20, 10), "red").save(file, "GIF")
+    data = bytearray(file.getvalue())
+    data[6] = 14
+    (picture,) = (await only(bytes(data))).shown
+    assert picture_size(picture.data) == ("image/png", 20, 10)
+
+
 async def test_a_picture_without_its_end_is_made_anew(pillow: Any) -> None:
     """Pillow shows it, and a provider may not."""
     (picture,) = (await only(png(40, 40)[:-12])).shown

@@ -256,7 +256,7 @@ def _picture(artifact: Artifact) -> Picture:
         if _work(artifact.data, kind) > _MOST_WORK:
             raise _NotShown("it is made of so many parts that it would take too long")
         try:
-            kind, data, width, height = _decoded(pillow, artifact.data, kind)
+            kind, data, width, height = _decoded(pillow, artifact.data, *found)
         except _NotShown:
             raise
         except Exception:  # Pillow raises many kinds
@@ -343,8 +343,9 @@ def _colours(flags: int) -> int:
     return 3 << (flags & 7) + 1 if flags & 0x80 else 0
 
 
-def _decoded(pillow: Any, data: bytes, kind: str) -> tuple[str, bytes, int, int]:
-    """The media type, the bytes and the size of the picture as it is sent; the same bytes if they can be."""
+def _decoded(pillow: Any, data: bytes, kind: str, width: int, height: int) -> tuple[str, bytes, int, int]:
+    """The media type, the bytes and the size of the picture as it is sent. The bytes stay if the picture is small
+    enough, and what its header says."""
     with pillow.open(io.BytesIO(data), formats=[_FORMATS[kind]]) as image:
         if image.width * image.height > MAX_PIXELS:  # Pillow reads more of the file than its header
             raise _NotShown(f"it has more than {MAX_PIXELS:,} pixels")
@@ -353,7 +354,8 @@ def _decoded(pillow: Any, data: bytes, kind: str) -> tuple[str, bytes, int, int]
         if large:
             image.draft(None, (LONGEST_SIDE, LONGEST_SIDE))  # a JPEG is decoded at a part of its size
         image.load()
-        if not (large or moves or len(data) > MAX_BYTES) and _is_complete(data, kind):
+        anew = large or moves or len(data) > MAX_BYTES or image.size != (width, height)
+        if not anew and _is_complete(data, kind):
             return kind, data, *image.size
         clear = "A" in image.mode or "transparency" in image.info
         photograph = kind in ("image/jpeg", "image/webp") or len(data) > image.width * image.height

@@ -28,6 +28,8 @@ from .backend import Files
 
 __all__ = ["Staging", "checked_folders", "named_folders", "remove_abandoned"]
 
+_PATHS_BYTES = 1 << 14
+"""Bytes of names and paths of all folders: a zygote gets its settings in one packet."""
 _PREFIX = "callgate-files-"
 _FICLONE = 0x40049409
 """linux/fs.h: the file shares the other's blocks until one of them is written to."""

@@ -92,7 +92,7 @@ class Listing:
         conversation = self.conversation(client)
         found = conversation.found
         before = client.listed
-        if conversation.reads:
+        if len(client.artifacts):
             found = (*found, "read_artifact")
         if before is None or before[0] is not tools or before[1] != found:
             before = client.listed = tools, found, self._listed(conversation.tool_definitions("mcp"))

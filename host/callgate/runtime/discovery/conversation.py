@@ -92,11 +92,11 @@ class Conversation:
         self._exits = contextlib.AsyncExitStack()
         self._opening = anyio.Lock()
         self._meta: Collection[MetaTool] = options.get("meta", META_TOOLS)
-        self._reads = False
-        """Whether there is, or was, something for `read_artifact`, and the model's list may grow."""
         self._finds = next((name for name in _FIND if name in self._meta), None)
         self._grows = grows and self._finds is not None
         self._may_read = grows and "read_artifact" not in self._meta
+        self._reads = self._may_read and len(self.artifacts) > 0
+        """Whether the model's list has `read_artifact`, which comes with the first artifact."""
         self._entered = self._left = False
 
     async def __aenter__(self) -> Conversation:
@@ -160,11 +160,6 @@ class Conversation:
         Variables of a session are not part of it. The state gives no rights, and may be stored anywhere.
         """
         return self._state.to_json()
-
-    @property
-    def reads(self) -> bool:
-        """Whether the model's list of tools has ``read_artifact`` by now: there are, or were, artifacts."""
-        return self._reads
 
     # what the model calls
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
+from callgate.artifacts import Artifact
 from callgate.errors import LimitReached, SandboxError
 from callgate.plan.expressions import Budget
 from callgate.program.graph.compile import MOST_SOURCE_BYTES, compile_program
@@ -134,7 +135,7 @@ def _result(drive: GraphDrive, inputs: dict[str, Any], wall: float, why: str) ->
         notes=[] if drive.cut_off is None else [left_under_way(*drive.cut_off)],
         findings=run.findings,
         calls=calls,
-        artifacts=run.products.artifacts,
+        artifacts=_artifacts_used(drive),
         speculative=speculative,
         path="plan",
         plan_of_calls=plan,
@@ -142,6 +143,18 @@ def _result(drive: GraphDrive, inputs: dict[str, Any], wall: float, why: str) ->
         usage=RunUsage(wall_seconds=wall, tool_calls=len(run.gate.records)),
         truncated=("logs",) if error is not None and error.limit == "max_log_bytes" else (),
     )
+
+
+def _artifacts_used(drive: GraphDrive) -> list[Artifact]:
+    """The artifacts of the run, except those of early calls that the program did not use."""
+    made = drive.code_run.products.artifacts
+    if not made:
+        return made
+    texts: dict[bool, list[str]] = {True: [], False: []}
+    for call in drive.calls:
+        texts[call.reached is not None].append(call.text or "")
+    used, unused = "\n".join(texts[True]), "\n".join(texts[False])
+    return [each for each in made if each.handle in used or each.handle not in unused]
 
 
 async def _go_on(drive: GraphDrive, in_sandbox: InSandbox, left: float, started: float) -> CodeResult:
