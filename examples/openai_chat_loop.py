@@ -42,10 +42,11 @@ async def converse(client: AsyncOpenAI, runtime: Runtime, question: str) -> str:
         messages.append(said)
         if not said.tool_calls:
             return said.content or ""
+        answers = {}
         for call in said.tool_calls:
             assert call.type == "function"
-            text = await runtime.handle(call.function.name, call.function.arguments)
-            messages.append({"role": "tool", "tool_call_id": call.id, "content": text})
+            answers[call.id] = await runtime.answer(call.function.name, call.function.arguments)
+        messages += runtime.tool_results("openai", answers)  # with the pictures that programs made
 
 
 def plan(argument: str) -> Call:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -91,6 +93,28 @@ def test_a_cleared_shelf_has_nothing_and_leaves_the_others() -> None:
     assert (len(other), store.kept_bytes) == (0, 0)
 
 
+def test_one_thread_lists_artifacts_while_another_adds_some() -> None:
+    """As with a `SyncRuntime`, whose event loop is another thread."""
+    shelf, over, artifact = (store := Artifacts()).shelf(), threading.Event(), text()
+    for _ in range(3000):
+        shelf.add(text())
+
+    def add() -> None:
+        while not over.is_set():
+            shelf.add(artifact)
+
+    adding = threading.Thread(target=add)
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    adding.start()
+    try:
+        assert all(len(list(store)) >= 3000 for _ in range(100))
+    finally:
+        sys.setswitchinterval(before)
+        over.set()
+        adding.join()
+
+
 NAMES = [
     ("../../etc/passwd", "etc/passwd"),
     ("/etc/passwd", "etc/passwd"),
@@ -162,3 +186,8 @@ def test_saving_overwrites_nothing_and_stays_in_the_folder(tmp_path: Path) -> No
     assert list(outside.iterdir()) == []
     escaping = Artifact(name="../../x", media_type="text/plain", data=b"4").save(folder)
     assert escaping == folder / "x"
+
+
+def test_saving_makes_no_hidden_file_that_a_program_such_as_git_would_obey(tmp_path: Path) -> None:
+    assert text(b"1", ".git/hooks/..evil").save(tmp_path) == tmp_path / "git/hooks/evil"
+    assert text(b"1", ".envrc").save(tmp_path) == tmp_path / "envrc"

@@ -166,9 +166,11 @@ class Artifact:
     def save(self, folder: str | Path) -> Path:
         """Write it into a folder, which is made if need be, and return the path. Raises `OSError`.
 
-        No file is overwritten: the name gets a number. No symbolic link is followed below `folder`.
+        No file is overwritten: the name gets a number. No symbolic link is followed below `folder`. No hidden file or
+        folder is made, since programs such as git and editors do what is in theirs: dots at the beginning go.
         """
-        return _written(Path(folder), clean_name(self.name) or default_name(self.media_type), self.data)
+        name = "/".join(part.lstrip(".") for part in clean_name(self.name).split("/"))
+        return _written(Path(folder), name or default_name(self.media_type), self.data)
 
     def to_json(self) -> dict[str, Any]:
         """The handle, as a program and a model see it."""
@@ -258,7 +260,7 @@ class Artifacts:
             self._forget(handle)
 
     def __iter__(self) -> Iterator[Artifact]:
-        return iter([artifact for _, artifact in self._kept.values()])
+        return iter([artifact for _, artifact in tuple(self._kept.values())])  # another thread may add some
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -325,6 +327,10 @@ class Shelf:
 
     def __len__(self) -> int:
         return len(self._mine)
+
+
+HANDLE = re.compile("art_[0-9a-f]{32}")
+"""Every handle. Two texts that differ in handles alone say the same."""
 
 
 def new_handle() -> str:

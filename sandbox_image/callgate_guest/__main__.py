@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import sys
 
+from . import figures
 from .session import Session, take_the_wire
 
 
 def main() -> None:
     incoming, outgoing = take_the_wire()
     sys.stdin = open(0)  # noqa: SIM115
+    figures.watch()
     os.environ["MPLBACKEND"] = "Agg"  # as `launching.ENVIRONMENT` has it
     session = Session()
     session.install()

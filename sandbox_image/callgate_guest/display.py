@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from . import figures
 from .link import Link, encode
+from .output import Output
 from .program import safe_repr
 from .records import HiddenField
 from .tool_calls import ToolCall
@@ -62,21 +63,19 @@ class Display:
 
     Args:
         link: the wire.
-        write: prints text.
-        flush: sends what has been printed.
+        output: prints the text.
+        flush: sends what has been printed, to any output.
     """
 
-    def __init__(self, link: Link, write: Callable[[str], Any], flush: Callable[[], None]) -> None:
-        self.most = 0
-        """Bytes of a message at most."""
+    def __init__(self, link: Link, output: Output, flush: Callable[[], None]) -> None:
         self._link = link
-        self._write = write
+        self._output = output
         self._flush = flush
         self._numbers = {form.word: count(1) for form in _FORMS}
         self._figures = figures.Shown()
 
-    def display(self, *values: Any, **_: Any) -> None:
-        """Show values: pictures, figures and tables as such, any other value as text."""
+    def show(self, *values: Any) -> None:
+        """Show values, each on lines of its own. Raises `TypeError` for a call that was not awaited."""
         for value in values:
             if type(value) is ToolCall:
                 raise value._not_awaited()
@@ -84,7 +83,7 @@ class Display:
                 raise value.misused()
             self._show(value)
 
-    def show_figures(self, *_: Any, **__: Any) -> None:
+    def show_figures(self) -> None:
         """Show the open figures of matplotlib, and close them. Raises nothing."""
         if figures.PYPLOT in sys.modules:
             for figure in figures.take_open():
@@ -101,7 +100,7 @@ class Display:
 
     def _show(self, value: Any) -> None:
         text, message = self._made(value)
-        self._write(f"{text}\n")
+        self._output.write("\n" * self._output.in_line + f"{text}\n")
         self._send(message)
 
     def _send(self, message: str) -> None:
@@ -141,7 +140,7 @@ class Display:
 
     def _message(self, form: _Form, name: str, content: bytes | str) -> tuple[str, str]:
         """The message of a form; or, of one that is too large, why it is left out."""
-        message, room = "", self.most - _MESSAGE
+        message, room = "", self._link.most_bytes - _MESSAGE
         if isinstance(content, str):
             if len(content) < room:
                 message = encode({"media_type": form.media_type, "name": name, "text": content})
@@ -150,7 +149,10 @@ class Display:
             message = encode({"media_type": form.media_type, "name": name, "data": data})
         if message and len(message) < room:
             return message, ""
-        return "", f"it has {len(content):,} bytes, and a message takes {self.most:,} at most (max_message_bytes)"
+        return (
+            "",
+            f"it has {len(content):,} bytes, and a message takes {self._link.most_bytes:,} at most (max_message_bytes)",
+        )
 
 
 def _forms_of(value: Any, words: list[str]) -> Iterator[tuple[_Form, Any]]:

@@ -28,6 +28,9 @@ _NO_NETWORK = "programs have no network, and trying again does not help: call a 
 _RESOLVERS = ("getaddrinfo", "gethostbyname", "gethostbyname_ex", "gethostbyaddr", "getnameinfo")
 _MOST_WAITED = 256
 _MOST_SHOWN = 30
+_MOST_COMPARED = 1_000
+_MOST_CHARACTERS = 100
+_INPUT = "/input"
 
 _waited: dict[str, str] = {}
 _confined: list[str | None] = []
@@ -50,6 +53,8 @@ def advice(error: BaseException) -> str | None:
         return _of_import(error)
     if isinstance(error, SyntaxError):
         return _of_syntax(error)
+    if isinstance(error, OSError) and isinstance(error.filename, str):
+        return _of_file(error.errno, error.filename)
     if isinstance(error, (TypeError, ValueError)) and _waited:
         return _of_await(error)
     return None
@@ -130,7 +135,7 @@ def _of_import(error: ModuleNotFoundError) -> str | None:
     there += f" and {_packages(folder)}" if folder else " and nothing else"
     return (
         f"programs can import {there}. Write it without {name}; the operator adds packages with "
-        f"Runtime(packages=...) or `callgate image build --requirements {name}`"
+        f"`callgate packages add {name} --to DIR` and packages=DIR, or `callgate image build --requirements {name}`"
     )
 
 
@@ -140,12 +145,37 @@ def _version() -> str:
 
 def _packages(folder: str) -> str:
     try:
-        found = {entry.removesuffix(".py").partition(".")[0] for entry in os.listdir(folder)}
+        modules = (entry for entry in os.listdir(folder) if entry.endswith((".py", ".so")) or "." not in entry)
+        found = {entry.partition(".")[0] for entry in modules} - {"bin", "share"}
     except OSError:
         return f"what is in {folder}"
     names = sorted(each for each in found if each.isidentifier() and not each.startswith("_"))
     more = f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
     return (", ".join(names[:_MOST_SHOWN]) or "nothing else") + more
+
+
+# a file that is not there, or is only to be read
+
+
+def _of_file(number: int | None, name: str) -> str | None:
+    if number not in (errno.ENOENT, errno.EROFS, errno.EACCES) or not _confined:
+        return None
+    try:
+        given = sorted(os.listdir(_INPUT))
+    except OSError:
+        return None
+    if not given:
+        return None
+    if number != errno.ENOENT:
+        inside = name.startswith(_INPUT) or os.path.basename(name) in given
+        return "files that were given can only be read: write to another name" if inside else None
+    import difflib  # most guests never need it
+
+    listed = ", ".join(each[:_MOST_CHARACTERS] for each in given[:_MOST_SHOWN])
+    more = f" and {len(given) - _MOST_SHOWN} more" if len(given) > _MOST_SHOWN else ""
+    near = difflib.get_close_matches(os.path.basename(name), given[:_MOST_COMPARED], 1)
+    meant = f"; did you mean {near[0]!r}?" if near and near[0] != name else ""
+    return f"the files here are {listed}{more}, in {_INPUT}{meant}"
 
 
 # the network

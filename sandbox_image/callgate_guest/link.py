@@ -24,7 +24,7 @@ from typing import Any, Protocol
 
 from .json_forms import encoder
 from .records import Record
-from .wire import OUT_OF_MEMORY, WITHDRAWN, LineBuffer
+from .wire import MESSAGE_BYTES, OUT_OF_MEMORY, WITHDRAWN, LineBuffer
 
 _MOST_TURNS = 64
 _MOST_HELD = 1 << 16
@@ -72,6 +72,8 @@ class Link:
         self.on_cancel: Callable[[], None] = lambda: None
         self.before_write: Callable[[], None] = lambda: None
         self.closed = False
+        self.most_bytes = MESSAGE_BYTES
+        """Bytes of a message that the host takes."""
 
     def attach(self, incoming: int, outgoing: int) -> None:
         """Use these file descriptors, which nothing else uses."""

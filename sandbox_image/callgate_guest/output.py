@@ -38,6 +38,12 @@ class Output(io.TextIOBase):
                 self.flush()
         return len(text)
 
+    @property
+    def in_line(self) -> bool:
+        """Whether text is held that does not end its line."""
+        held = self._held[-1:]
+        return bool(held) and not held[0].endswith("\n")
+
     def flush(self) -> None:
         if not self._held:
             return

@@ -13,7 +13,7 @@ import select
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from . import figures, sharing
@@ -87,6 +87,7 @@ def prepare(
         os.environ["MPLCONFIGDIR"] = cache
     if packages:
         sys.path.append(packages)
+    figures.watch()
     for name in [*PREIMPORTED, *preimport]:
         try:
             importlib.import_module(name)
@@ -119,7 +120,7 @@ def prepare(
 def serve_confined(
     fds: list[int], allowance: Any, *, tier: int, parent: int, base_bytes: int, landlock_abi: int,
     rules: landlock.Ruleset | None, own_files: bool, own_cgroup: bool, session: Session, calls: seccomp.Filter,
-    folders: Sequence[str] = (), hand_over: Callable[..., None] = lambda *_: None,
+    folders: Sequence[str] = (), scratch: int = -1,
 ) -> None:  # fmt: skip
     """In a fresh child: be confined (see `jail.confine`), serve programs, and exit. Never returns."""
     status = 1
@@ -127,7 +128,7 @@ def serve_confined(
         confine(
             tier=tier, parent=parent, descriptors=fds, allowance=allowance, base_bytes=base_bytes,
             landlock_abi=landlock_abi, rules=rules, calls=calls, own_files=own_files, own_cgroup=own_cgroup,
-            folders=folders, hand_over=hand_over,
+            folders=folders, scratch=scratch,
         )  # fmt: skip
         numpy = sys.modules.get("numpy")
         if numpy is not None:

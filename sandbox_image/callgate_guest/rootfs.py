@@ -35,8 +35,12 @@ _DROPPED_FROM_PACKAGES = frozenset(["bin/", "py.typed"])
 _IMPORTS_TESTS = re.compile(
     rb"^\s*(?:from\s+[\w.]*\btests\b|import\s+[\w.]*\.tests\b|from\s+[\w.]+\s+import\s.*\btests\b)", re.M
 )
-_DLOPENED = ("libgcc_s.so.1",)
-"""The C library loads it by name when a thread is ended."""
+_WHEELS_NEED = (
+    "libgcc_s.so.1", "libstdc++.so.6", "libm.so.6", "libdl.so.2", "librt.so.1", "libnsl.so.1", "libutil.so.1",
+    "libpthread.so.0", "libresolv.so.2", "libz.so.1",
+)  # fmt: skip
+"""What wheels expect of every Linux (PEP 599; no graphics): packages may be mounted later. The C library itself loads
+the first by name when a thread is ended."""
 _PASSWD = "root:x:0:0:root:/:/nonexistent\nsandbox:x:65534:65534:sandbox:/tmp:/nonexistent\n"
 _GROUP = "root:x:0:\nsandbox:x:65534:\n"
 _PIP_SECONDS = 1800
@@ -195,7 +199,7 @@ def _imports_tests(package: str) -> bool:
 def _needed(files: list[str], found: dict[str, str]) -> dict[str, str]:
     """The found libraries whose names stand in the files, or in another needed library."""
     for folder in sorted({os.path.dirname(path) for path in found}):
-        for name in _DLOPENED:
+        for name in _WHEELS_NEED:
             if os.path.exists(os.path.join(folder, name)):
                 found = {os.path.join(folder, name): "/lib/" + name, **found}
     needed: dict[str, str] = {}
@@ -205,7 +209,7 @@ def _needed(files: list[str], found: dict[str, str]) -> dict[str, str]:
             text = file.read()
         for outside, inside in found.items():
             name = os.path.basename(outside)
-            if outside not in needed and (name.encode() in text or name in _DLOPENED):
+            if outside not in needed and (name.encode() in text or name in _WHEELS_NEED):
                 needed[outside] = inside
                 todo.append(outside)
     return needed

@@ -16,17 +16,19 @@ import sys
 import threading
 import types
 from collections.abc import Callable, Coroutine
+from functools import cached_property
 from typing import Any
 
 from . import asking, figures
 from .display import Display
+from .figures import PYPLOT
 from .link import Link, encode
 from .loops import Loops
 from .nursery import Nursery, join_threads
 from .output import Output
 from .program import VALUE, Program, describe, safe_repr, value_of
 from .tool_calls import FUNCTION, GivenTools, ToolError, call_by_name
-from .wire import CANCELLED, ENDING, MESSAGE_BYTES, PRINT, PROGRAM_FAILED, PROGRAM_NAME
+from .wire import CANCELLED, ENDING, PRINT, PROGRAM_FAILED, PROGRAM_NAME
 
 
 class TooManyThreads(RuntimeError):
@@ -78,7 +80,6 @@ class Session:
         self._nursery = Nursery(self.link)
         self._loops = Loops(self.link, self._nursery)
         self._outputs = (Output(self._print, 1), Output(self._print, 2))
-        self._display = Display(self.link, self._outputs[0].write, self._flush)
         self.link.before_write = self._flush
         self.link.on_cancel = self._cancel
 
@@ -95,8 +96,8 @@ class Session:
         builtins.ToolError = ToolError  # type: ignore[attr-defined]
         builtins.tool_call = call_by_name(self.link)  # type: ignore[attr-defined]
         builtins.tools = self._given_tools.module  # type: ignore[attr-defined]
-        builtins.display = self._display.display  # type: ignore[attr-defined]
-        figures.watch(self._display.show_figures)
+        builtins.display = self._show  # type: ignore[attr-defined]
+        figures.on_show = self._show_figures
         asking.give(FUNCTION)
         asking.hide_own_frames()
         self._loops.install()
@@ -128,7 +129,8 @@ class Session:
         program = Program(params["code"], name)
         self._namespace.pop(VALUE, None)  # of a program that failed after it
         keeps = params.get("keeps", False)
-        self._display.most = params.get("most", MESSAGE_BYTES)
+        if "most" in params:
+            self.link.most_bytes = params["most"]
         nursery = self._nursery
         nursery.begin()
         try:
@@ -139,14 +141,15 @@ class Session:
             self._abandon()
             raise
         finally:
-            self._display.show_figures()
+            if PYPLOT in sys.modules:
+                self._show_figures()
             self.link.forget_all({"code": CANCELLED, "message": "the program that made this call has ended"})
         if error is not None:
             raise error
         notes = {"dropped": nursery.dropped, "failed": nursery.failed, "waiting": nursery.waiting}
         more = f',"notes":{json.dumps(notes)}' if any(notes.values()) else ""
         try:
-            return value_of(self._namespace, self._display.value_text) + more
+            return value_of(self._namespace, self._value_text) + more
         except BaseException:
             nursery.forget()  # else the next program is blamed for the calls that this value holds
             raise
@@ -207,7 +210,22 @@ class Session:
         if self._main is not None:
             self._loops.own.call_soon_threadsafe(self._main.cancel)
 
-    # what the program prints
+    # what the program shows, and prints
+
+    @cached_property
+    def _display(self) -> Display:
+        """Made when a program first shows anything: few do."""
+        return Display(self.link, self._outputs[0], self._flush)
+
+    def _show(self, *values: Any, **_: Any) -> None:
+        """Show values: pictures, figures and tables as such, any other value as text."""
+        self._display.show(*values)
+
+    def _show_figures(self) -> None:
+        self._display.show_figures()
+
+    def _value_text(self, value: Any) -> str:
+        return self._display.value_text(value)
 
     def _print(self, text: str) -> None:
         self.link.notify(PRINT, {"text": text})

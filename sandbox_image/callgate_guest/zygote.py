@@ -9,9 +9,8 @@ The host speaks to it over a SOCK_SEQPACKET socket, one JSON object a packet:
 host -> zygote                                         zygote -> host
 =====================================================  =========================================================
 the configuration (first packet, to `launching`)       ``{"ready": tier}`` or ``{"failed": reason}``
-``{"spawn": n, "allowance": ..., "files": bool}``      ``{"refused": n, ...}``, or from the child itself, before it
-and three fds, a fourth if there are files             is confined, ``{"spawned": n}`` and a pidfd, in tier 1 also
-                                                       its empty /output
+``{"spawn": n, "allowance": ..., "files": count}``     ``{"spawned": n}``, a pidfd and, in tier 1, the guest's empty
+and three fds, a fourth if there are files             /output; or ``{"refused": n, ...}``
 ..                                                     ``{"exited": n, "status": ..., "cpu": ..., "peak": ...}``
 closing the socket: everything dies                    ..
 =====================================================  =========================================================
@@ -36,7 +35,7 @@ from typing import Any
 
 from .jail import landlock, syscalls
 from .jail.capabilities import NOBODY, become, die_with_parent
-from .jail.root import Files, mount_scratch, unmount_scratch
+from .jail.root import Files, make_scratch, mount_scratch, unmount_scratch
 from .launching import PACKET, send
 from .prefork import Unwanted, ended, prepare, serve_confined
 
@@ -91,7 +90,10 @@ def _cache(tier: int, preimport: list[str]) -> Iterator[str]:
     if not preimport:
         yield ""
     elif tier == 1:
-        mount_scratch(_IMPORTS_WRITE)
+        mount, output = make_scratch(_IMPORTS_WRITE)
+        mount_scratch(mount)
+        os.close(mount)
+        os.close(output)
         try:
             yield ""
         finally:
@@ -162,22 +164,24 @@ def _spawn(
     control: socket.socket, request: dict[str, Any], fds: list[int], common: dict[str, Any],
     children: dict[int, tuple[int, int]], poll: select.poll,
 ) -> None:  # fmt: skip
-    number = request["spawn"]
+    number, files, size = request["spawn"], request["files"], request["allowance"]["max_file_bytes"]
+    handed: list[int] = []
     try:
-        if len(fds) != 3 + request["files"]:
+        if len(fds) != 3 + bool(files):
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        scratch = -1
+        if common["tier"] == 1:
+            scratch, output = make_scratch(size, files + len(common["folders"]))
+            fds.append(scratch)
+            handed.append(output)
         pid = os.fork()
     except OSError as error:
         send(control, {"refused": number, "reason": error.strerror})
-        for fd in fds:
+        for fd in (*fds, *handed):
             os.close(fd)
         return
     if pid == 0:
-
-        def hand_over(*output: int) -> None:
-            send(control, {"spawned": number}, os.pidfd_open(os.getpid()), *output)
-
-        serve_confined(fds, request["allowance"], hand_over=hand_over, **common)
+        serve_confined(fds[: 3 + bool(files)], request["allowance"], scratch=scratch, **common)
     for fd in fds:
         os.close(fd)
     try:
@@ -186,6 +190,9 @@ def _spawn(
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         send(control, {"refused": number, "reason": f"pidfd_open: {error.strerror}"})
-        return
-    children[pidfd] = (number, pid)
-    poll.register(pidfd, select.POLLIN)
+    else:
+        children[pidfd] = (number, pid)
+        poll.register(pidfd, select.POLLIN)
+        send(control, {"spawned": number}, pidfd, *handed)
+    for fd in handed:
+        os.close(fd)

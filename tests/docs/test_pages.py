@@ -22,7 +22,7 @@ import anyio
 import pytest
 from click.testing import CliRunner
 
-from callgate import Runtime, tool
+from callgate import Artifact, Runtime, tool
 from callgate.agent import events
 from callgate.agent.loop.transcript import read_transcript
 from callgate.agent.react.config import GatewayConfig, PlannerConfig, read_config
@@ -174,7 +174,8 @@ def test_every_block_of_json_and_yaml_is_read_by_what_it_is_for(tmp_path: Path) 
                     servers = read_servers(each, {"GITHUB_TOKEN": "ghp_x", "SEARCH_TOKEN": "tok"})
                     assert [server.fault for server in servers] == [None] * len(each["mcpServers"])
                 else:
-                    assert set(each) in ({"servers"}, {"code", "session"})
+                    handle = {*Artifact.from_bytes(b"").to_json()}
+                    assert set(each) in ({"servers"}, {"code", "session"}, handle)
     config = read_config(blocks("planners", "yaml")[0], {})
     assert config.gateway is not None
     assert config.planner.model_fields_set == set(PlannerConfig.model_fields)

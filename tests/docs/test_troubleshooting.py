@@ -33,6 +33,7 @@ from callgate.agent import OpenAIModel, PlannerSettings, RecordingModel, ReplayM
 from callgate.agent.models.model import Request
 from callgate.sandbox.docker import image
 from callgate.sandbox.docker.engine import Engine
+from callgate.sandbox.packages import LOCK, Packages
 from callgate.sandbox.unsafe import UnsandboxedWarning
 from cli.command import Command
 from sandbox.docker.images import have_engine_and_image
@@ -198,9 +199,10 @@ async def no_base(_: Path) -> None:
         await engine.close()
 
 
-@reproduces("packages is for the jail")
-async def packages_in_a_container(folder: Path) -> None:
-    await entered(sandbox="docker", packages=str(folder))
+@reproduces("is for Python 3.1, and programs run on Python")
+async def packages_of_another_python(folder: Path) -> None:
+    Path(folder, LOCK).write_text(Packages(folder="", python="3.1", requested=("numpy",)).lock())  # noqa: ASYNC240 (a small file)
+    await entered(sandbox="jail", packages=str(folder))
 
 
 @reproduces("the container went away in the middle of the run", by_engine=True)

@@ -31,7 +31,7 @@ def test_an_example_runs(example: str) -> None:
     missing = re.search("^(?:not shown|without the filesystem server): (.+)", done.stdout, re.MULTILINE)
     if missing is not None:
         reason = missing[1]
-        if example == "containers.py" and _engine_is_for_others():
+        if example in ("containers.py", "analyst_report.py") and _engine_is_for_others():
             reason = (
                 f"{reason} (there is an engine, and this user may not speak to it; nothing that is installed helps)"
             )

@@ -20,7 +20,7 @@ def shown(ran: Ran) -> list[dict[str, Any]]:
 
 def having(**methods: str) -> str:
     """A class `X` whose methods return these expressions."""
-    lines = [f"    def {name}(self, *a, **k): return {value}" for name, value in methods.items()]
+    lines = [f"    def {name}(self): return {value}" for name, value in methods.items()]
     return "\n".join(["class X:", *lines, ""])
 
 
@@ -75,6 +75,10 @@ def test_the_model_reads_a_line_for_a_picture_and_text_for_all_else(guest: Guest
     assert [each["name"] for each in shown(ran)] == [
         "picture-1.png", "page-1.html", "page-2.html", "text-1.md", "picture-2.png",
     ]  # fmt: skip
+
+
+def test_what_is_displayed_begins_a_line(guest: GuestProcess) -> None:
+    assert guest.run("print('a', end='')\ndisplay(1)\nprint('b')\ndisplay(2)").logs == "a\n1\nb\n2\n"
 
 
 def test_what_is_displayed_keeps_its_place_among_prints_and_calls(guest: GuestProcess) -> None:

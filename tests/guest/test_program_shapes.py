@@ -95,7 +95,7 @@ def lines_of_code(source: str) -> int:
     return len(held - doc)
 
 
-FORKING = {"container.py", "frames.py", "launching.py", "prefork.py", "sharing.py", "zygote.py"}
+FORKING = {"container.py", "files.py", "frames.py", "launching.py", "prefork.py", "sharing.py", "zygote.py"}
 """What makes guests ready; `rootfs.py` makes images and runs in none."""
 
 
@@ -104,10 +104,10 @@ def test_the_guest_stays_small() -> None:
     shipped = [path for path in sources() if path.name != "rootfs.py"]
     outside = [path for path in shipped if path.parent.name != "jail"]
     beside = [path for path in outside if path.name not in FORKING]
-    assert sum(len(path.read_text().splitlines()) for path in beside) < 2990
-    assert sum(len(path.read_text().splitlines()) for path in outside) < 4080
-    assert sum(lines_of_code(path.read_text()) for path in outside) < 2830
-    assert sum(lines_of_code(path.read_text()) for path in shipped) < 3440
+    assert sum(len(path.read_text().splitlines()) for path in beside) < 3040
+    assert sum(len(path.read_text().splitlines()) for path in outside) < 4480
+    assert sum(lines_of_code(path.read_text()) for path in outside) < 3140
+    assert sum(lines_of_code(path.read_text()) for path in shipped) < 3830
 
 
 def test_the_guest_imports_the_standard_library_only() -> None:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import Any
 
@@ -65,6 +66,34 @@ def test_p53_a_forged_answer_ends_its_own_run_alone(jail: Jail, answer: str) -> 
     assert not sibling.done()
     sibling.cancel()
     eventually(lambda: jail.toolbox.cancelled == 1, "the sibling is cancelled")
+
+
+@pytest.mark.parametrize(("name", "clean"), [
+    ("../../../etc/passwd", "etc/passwd"), ("/etc/passwd", "etc/passwd"), ("a\0b.png", "a_b.png"), ("a\r\nb.png", "a__b.png"),
+    ("\x1b]0;owned\x07", "_]0;owned_"), ("\u202egnp.exe", "_gnp.exe"), ("\ud800", "_"), ("", "artifact.txt"), ("..", "artifact.txt"),
+    ("x" * 300 + ".png", "x" * 116 + ".png"),
+])  # fmt: skip
+def test_p53_what_a_guest_displays_has_a_clean_name_and_the_type_of_its_content(
+    jail: Jail, name: str, clean: str
+) -> None:
+    params = {"name": name, "media_type": "image/png", "data": "PHNjcmlwdD4="}
+    frame = json.dumps({"jsonrpc": "2.0", "method": "rpc.display", "params": params}) + "\n"
+    result = jail.attack("send(frame)\n1", inputs={"frame": frame})
+    assert result.ok, result.error
+    assert [(each.name, each.media_type, each.data) for each in result.artifacts] == [
+        (clean, "text/plain", b"<script>")
+    ]
+
+
+@pytest.mark.parametrize("params", [
+    '{"name":"a","media_type":"image/png","data":"!"}', '{"name":"a","media_type":"image/png","data":7}', '{"name":"a","media_type":"image/png"}',
+    '{"name":"a","media_type":"text/html\\r\\nx: y","text":""}', '{"name":7,"media_type":"a/b","text":""}', "[]", '"a"', "null",
+])  # fmt: skip
+def test_p53_a_forged_display_ends_its_own_run_alone(jail: Jail, params: str) -> None:
+    frame = f'{{"jsonrpc":"2.0","method":"rpc.display","params":{params}}}\n'
+    result = jail.attack("send(frame)\nimport time\ntime.sleep(60)", inputs={"frame": frame})
+    assert failed(result, "ProtocolError", "display")
+    assert result.artifacts == []
 
 
 def test_p53_a_malformed_answer_to_the_run_itself_is_refused(jail: Jail) -> None:

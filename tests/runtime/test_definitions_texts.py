@@ -129,7 +129,10 @@ def test_no_text_is_longer_than_openai_takes(
     )  # fmt: skip
     for name in META_TOOLS:
         for language, files in itertools.product(get_args(Language), (False, True)):
-            assert len(text_of(name, dataclasses.replace(here, language=language, files=files))) <= MAX_TEXT
+            spoken = dataclasses.replace(here, language=language, files=files)
+            assert len(text_of(name, spoken)) <= MAX_TEXT
+            many = dataclasses.replace(spoken, packages=("p" * 60 + " 1.0", "q 2") * 100)
+            assert len(text_of(name, many)) <= MAX_TEXT
     assert len(instructions(here)) <= MAX_TEXT
 
 

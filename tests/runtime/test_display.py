@@ -12,6 +12,7 @@ import pytest
 from callgate import Displayed, Event, Limits, Printed, Runtime, tool
 from guard.hostile_guest import WIRE
 from runtime.conftest import opened
+from sandbox.docker.images import have_engine_and_image
 
 pytestmark = pytest.mark.anyio
 
@@ -30,9 +31,13 @@ class Page:
 """
 
 
-@pytest.fixture(scope="module", params=["tier 1", "tier 2", "unsafe"])
+@pytest.fixture(scope="module", params=["tier 1", "tier 2", "docker", "unsafe"])
 async def runtime(request: pytest.FixtureRequest, anyio_backend: str) -> AsyncIterator[Runtime]:
-    options: dict[str, Any] = {"sandbox": "unsafe"} if request.param == "unsafe" else {"tier": int(request.param[-1])}
+    options: dict[str, Any] = {"sandbox": request.param}
+    if request.param.startswith("tier"):
+        options = {"tier": int(request.param[-1])}
+    if request.param == "docker":
+        await have_engine_and_image()
     async with opened(pool_size=1, **options) as entered:
         yield entered
 
@@ -64,7 +69,7 @@ async def test_what_was_displayed_before_a_failure_and_before_a_limit_is_there(r
     assert failed.error.kind == "ZeroDivisionError"
     assert [each.name for each in failed.artifacts] == ["picture-1.png"]
     code = f"{PICTURE}display(Picture())\nclass X:\n    def _repr_png_(self):\n        while True: pass\ndisplay(X())"
-    hung = await runtime.execute_code(code, limits=Limits(wall_seconds=2))
+    hung = await runtime.execute_code(code, limits=Limits(wall_seconds=3))
     assert hung.error is not None
     assert hung.error.limit == "wall_seconds"
     assert hung.logs == "[picture 1: picture-1.png]\n"

@@ -175,6 +175,47 @@ async def test_a_bomb_within_the_pixels_is_decoded_within_them(pillow: Any) -> N
     assert (picture.reference.width, picture.reference.height) == (2, 2)
 
 
+def _many_scans(pillow: Any) -> bytes:
+    whole = encoded(pillow, "JPEG", (4_000, 4_000), "L", progressive=True)
+    start, end = whole.rfind(b"\xff\xda"), whole.rfind(b"\xff\xd9")
+    return whole[:end] + b"\xff\xda\x00\x08\x01\x01\x00\x3f\x3f\x00\x00" * 1_000 + whole[start:]
+
+
+def _many_segments(pillow: Any) -> bytes:
+    return JPEG.replace(b"\xff\xda", b"\xff\xfe\x00\x02" * 200_000 + b"\xff\xda")
+
+
+def _many_chunks(pillow: Any) -> bytes:
+    empty = struct.pack(">I", 0) + b"abCd" + struct.pack(">I", zlib.crc32(b"abCd"))
+    return png_header(3, 2) + empty * 200_000 + png()[33:]
+
+
+def _long_comment(pillow: Any) -> bytes:
+    start = 13 + 6  # behind the header and the colours of `GIF`
+    return GIF[:start] + b"!\xfe" + b"\xffa" * 128 * 100_000 + b"\0" + GIF[start:]
+
+
+@pytest.mark.parametrize("made", [_many_scans, _many_segments, _many_chunks, _long_comment])
+async def test_a_small_picture_that_takes_minutes_is_one_line(pillow: Any, made: Any) -> None:
+    """116 KB of scans take 25 seconds, 32 MB of them take hours, and all other pictures of the process wait."""
+    found = await only(made(pillow))
+    assert found.shown == ()
+    assert len(found.notes) == 1
+    assert found.notes[0].endswith(("it would take too long", "this is none of them"))
+
+
+async def test_pictures_that_take_long_together_are_counted(pillow: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("callgate.runtime.pictures._MOST_SECONDS", -1.0)
+    found = await pictures_of([artifact(png(seed=seed)) for seed in (1, 2)])
+    assert found.shown == ()
+    assert found.notes[0].startswith("2 more pictures are not shown to you: the others took")
+
+
+async def test_the_comment_of_a_picture_is_not_sent(pillow: Any) -> None:
+    (picture,) = (await only(encoded(pillow, "GIF", (2_000, 1_000), "L", comment=b"do as I say" * 9_000))).shown
+    assert b"do as I say" not in picture.data
+
+
 @pytest.mark.parametrize("data", [png(40, 40)[:70], png(40, 40)[:60] + b"!" + png(40, 40)[61:], JPEG[:-12]])
 @pytest.mark.usefixtures("either")
 async def test_a_damaged_picture_is_one_line(data: bytes) -> None:

@@ -94,6 +94,16 @@ async def test_pictures_of_figures_come_in_the_order_in_which_these_were_made(ru
     assert len(widths) == 3
 
 
+async def test_what_stands_beyond_the_edges_of_a_figure_is_on_its_picture(runtime: Runtime) -> None:
+    code = "plt.figure(figsize=(4, 3), dpi=100).text(1.5, 1.2, 'far away')\nplt.show()"
+    run = await runtime.execute_code(PLT + code)
+    width, height = size_of(run.artifacts[0])
+    assert width > 0
+    assert (width, height) != (400, 300)
+    inside = await runtime.execute_code(f"{PLT}plt.figure(figsize=(4, 3), dpi=100).subplots().plot([1])\nplt.show()")
+    assert size_of(inside.artifacts[0]) == (400, 300)
+
+
 async def test_the_figures_of_a_program_that_fails_are_there(runtime: Runtime) -> None:
     run = await runtime.execute_code(f"{PLT}plt.plot([1, 2])\nprint('so far')\n1 / 0")
     assert run.error is not None

@@ -29,6 +29,23 @@ def test_the_public_names_are_these() -> None:
         assert getattr(callgate, name).__module__.startswith("callgate") or name == "Event"
 
 
+EACH_FIRST = """
+import os, callgate
+for name in callgate.__all__:
+    if not (child := os.fork()):
+        getattr(callgate, name)
+        os._exit(0)
+    if os.waitpid(child, 0)[1]:
+        print(name)
+"""
+
+
+@pytest.mark.slow
+def test_every_name_can_be_the_first_that_is_imported() -> None:
+    done = subprocess.run([sys.executable, "-c", EACH_FIRST], capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout == "", done.stderr[-2000:]
+
+
 def test_every_error_is_one_of_ours() -> None:
     errors = [
         each for name in EXPORTED if isinstance(each := getattr(callgate, name), type) and issubclass(each, Exception)

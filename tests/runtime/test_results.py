@@ -19,6 +19,10 @@ FOR_MODEL: dict[str, tuple[str, str]] = {
     "a value": ("{'a': ['é', None, 1.5]}", 'Value: {"a": ["é", null, 1.5]}'),
     "text": ("'plain'", "Value: plain"),
     "no JSON": ("b'x'", "Value (not JSON): b'x'"),
+    "no JSON, of several lines": (
+        "class X:\n    def __repr__(self): return '  a\\n0 1'\nX()",
+        "Value (not JSON):\n  a\n0 1",
+    ),
     "prints only": ("print('a')\nprint('b')", "a\nb"),
     "nothing": ("x = 1", "The program ended without printing anything and without a value."),
     "a failure": (

@@ -79,6 +79,46 @@ def test_ctrl_c_cancels_the_run_that_the_main_thread_waits_for_and_leaves_nothin
     assert ran(INTERRUPTED).splitlines() == ["interrupted True"] * 4 + ["interrupted False", "2"]
 
 
+LATE = """
+@tool
+async def lingers() -> None:
+    "Is interrupted while somebody waits for its end."
+    import anyio
+    try:
+        await anyio.sleep_forever()
+    finally:
+        with anyio.CancelScope(shield=True):
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+            await anyio.sleep(0.5)
+
+with SyncRuntime([lingers], sandbox=None) as runtime:
+    try:
+        with runtime.stream_code("await lingers()") as stream:
+            for event in stream:
+                break
+    except KeyboardInterrupt:
+        print("interrupted")
+
+def run():
+    with contextlib.suppress(ConfigurationError):
+        runtime.execute_code("await lingers()", on_event=lambda event: began.set())
+
+began = threading.Event()
+try:
+    with runtime:
+        thread = threading.Thread(target=run)
+        thread.start()
+        began.wait()
+except KeyboardInterrupt:
+    print("interrupted, and left:", runtime.runtime.open_in)
+thread.join()
+"""
+
+
+def test_ctrl_c_while_a_block_is_left_is_not_lost_and_the_block_is_left() -> None:
+    assert ran(LATE) == "interrupted\ninterrupted, and left: None\n"
+
+
 def test_ctrl_c_that_nobody_catches_ends_the_script_at_once() -> None:
     program = (
         "with SyncRuntime([slow]) as runtime:\n    runtime.execute_code('print(1)\\nawait slow()', on_event=interrupt)"

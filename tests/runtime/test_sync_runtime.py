@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, get_type_hints
 
+import anyio
+import anyio.to_thread
 import pytest
 import trio
 
@@ -118,6 +120,9 @@ def test_every_method_takes_the_same_arguments_and_none_is_a_coroutine(kind: typ
             assert inspect.signature(waits).parameters == inspect.signature(method).parameters, name
         assert "async with" not in (waits.__doc__ or "")
         assert waits.__doc__, name
+
+
+def test_what_is_written_out_takes_the_same_arguments_too() -> None:
     assert inspect.signature(SyncRuntime) == inspect.signature(Runtime)
     answers = inspect.signature(SyncRuntime.answer), inspect.signature(Runtime.answer)
     assert [*answers[0].parameters] == [*answers[1].parameters]
@@ -312,10 +317,11 @@ def test_a_sync_tool_may_run_a_program_of_the_same_runtime_and_an_async_one_is_t
     @tool
     async def stuck() -> str:
         """Try it in the loop."""
-        try:
-            own.execute_code("1")
-        except ConfigurationError as error:
-            told.append(str(error))
+        for wait in (lambda: own.execute_code("1"), own.close):
+            try:
+                wait()
+            except ConfigurationError as error:
+                told.append(str(error))
         return "not stuck"
 
     def listener(event: Event) -> None:
@@ -324,7 +330,7 @@ def test_a_sync_tool_may_run_a_program_of_the_same_runtime_and_an_async_one_is_t
     with SyncRuntime([outer, stuck, double], pool_size=1) as own:
         assert value(own.execute_code("import sys\nawait outer()")) == 42
         assert value(own.execute_code("print(await stuck())", on_event=listener)) is None
-    assert any(each.startswith("this would wait for itself: async tools") for each in told)
+    assert [each[:39] for each in told].count("this would wait for itself: async tools") == 2
     assert "unknown-name" in told
 
 
@@ -422,6 +428,29 @@ async def loop() -> str:
 with SyncRuntime([loop]) as runtime:
     print(runtime.execute_code("import sys\\nawait loop()").value)
 """
+
+
+def test_leaving_it_ends_all_calls_together() -> None:
+    began, ended, alone = threading.Barrier(3), [anyio.Event(), anyio.Event()], []
+
+    @tool
+    async def slow(number: int) -> None:
+        """Ends when the other call has been cancelled, too."""
+        try:
+            await anyio.to_thread.run_sync(began.wait)
+            await anyio.sleep_forever()
+        finally:
+            ended[number].set()
+            with anyio.CancelScope(shield=True), anyio.move_on_after(SECONDS / 3) as scope:
+                await ended[1 - number].wait()
+            alone.append(scope.cancelled_caught)
+
+    with ThreadPoolExecutor(2) as threads:
+        with SyncRuntime([slow], sandbox=None) as own:
+            calls = [threads.submit(own.answer, "slow", {"number": number}) for number in (0, 1)]
+            began.wait(SECONDS)
+        assert [type(call.exception(SECONDS)) for call in calls] == [ConfigurationError] * 2
+    assert alone == [False, False]
 
 
 def test_uvloop_is_its_event_loop_where_it_is_installed_as_such() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from callgate import ConfigurationError
+from callgate import ConfigurationError, Runtime
 from callgate.sandbox.auto import AutoBackend
 from callgate.sandbox.choose import SANDBOXES, make_backend
 from callgate.sandbox.docker.backend import DockerBackend
@@ -36,6 +36,15 @@ def test_auto_may_take_docker_where_modules_are_imported_ahead() -> None:
     assert isinstance(make_backend("auto", preimport=("json",)), AutoBackend)
 
 
+def test_options_beside_a_backend_are_refused_rather_than_lost() -> None:
+    for options in ({"folders": {"data": "/"}}, {"packages": "/"}):
+        (name,) = options
+        with pytest.raises(ConfigurationError, match=rf"{name} are an option .*: JailBackend\({name}=...\)"):
+            make_backend(JailBackend(), **options)
+        with pytest.raises(ConfigurationError, match="leave out sandbox=None"):
+            Runtime(sandbox=None, **options)
+
+
 def test_docker_takes_an_image_an_engine_and_a_runtime() -> None:
     backend = make_backend("docker", image="mine:2", docker_host="unix:///x.sock", docker_runtime="runsc")
     assert isinstance(backend, DockerBackend)
@@ -48,7 +57,7 @@ def test_docker_takes_an_image_an_engine_and_a_runtime() -> None:
         ("doker", {}, "there is no sandbox 'doker'; there are: auto, jail, docker, unsafe"),
         ("jail", {"tier": 3}, "the jail has tier 1 and tier 2, not 3"),
         ("jail", {"packages": "/not/there"}, "there is no folder '/not/there'"),
-        ("docker", {"packages": "/"}, "callgate image build --requirements FILE"),
+        ("docker", {"packages": "/not/there"}, "there is no folder '/not/there'"),
         ("docker", {"tier": 2}, "tier is for the jail"),
         ("unsafe", {"preimport": ("json",)}, "leave packages and preimport out"),
         ("jail", {"image": "mine"}, "image is for sandbox='docker', not 'jail'"),

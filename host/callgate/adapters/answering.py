@@ -8,6 +8,7 @@ from typing import Any
 
 from callgate.errors import ConfigurationError
 from callgate.runtime import Answer, Conversation, Event, Runtime
+from callgate.runtime.answers import CallOptions
 from callgate.runtime.model import META_TOOLS, DefinitionOptions, Provider
 from callgate.runtime.opening import in_its_loop, open_while
 
@@ -22,6 +23,7 @@ class Answering:
         options: what to define; those of a conversation are its own.
         provider: whose form definitions have.
         on_event: receives prints, steps, call starts and call ends as they happen.
+        pictures: whether answers have pictures.
 
     Raises:
         ConfigurationError: an option is wrong, or comes with a conversation, which has its own.
@@ -33,6 +35,8 @@ class Answering:
         options: DefinitionOptions,
         provider: Provider,
         on_event: Callable[[Event], None] | None,
+        *,
+        pictures: bool = False,
     ) -> None:
         if isinstance(source, Conversation) and options:
             raise ConfigurationError(
@@ -48,13 +52,15 @@ class Answering:
         self._options = options
         self._provider = provider
         self._on_event = on_event
+        self._pictures = pictures
         self.definitions()
 
     def for_one(self) -> Answering:
         """An `Answering` for one conversation: tools that its searches find are shown to this conversation alone."""
         if isinstance(self._source, Conversation):
             return self
-        return Answering(self._source.conversation(**self._options), {}, self._provider, self._on_event)
+        conversation = self._source.conversation(**self._options)
+        return Answering(conversation, {}, self._provider, self._on_event, pictures=self._pictures)
 
     def definitions(self) -> list[dict[str, Any]]:
         """The definitions to show the model now."""
@@ -76,9 +82,8 @@ class Answering:
             return await in_its_loop(self.runtime, lambda: self._answer(name, arguments, caller))
 
     async def _answer(self, name: str, arguments: Mapping[str, Any] | str, caller: str) -> Answer:
+        given: CallOptions = {"caller": caller, "on_event": self._on_event, "pictures": self._pictures}
         if isinstance(self._source, Conversation):
-            return await self._source.answer(name, arguments, caller=caller, on_event=self._on_event)
+            return await self._source.answer(name, arguments, **given)
         tools, meta = self._options.get("tools"), self._options.get("meta", META_TOOLS)
-        return await self._source.answer(
-            name, arguments, caller=caller, tools=tools, meta=meta, on_event=self._on_event
-        )
+        return await self._source.answer(name, arguments, tools=tools, meta=meta, **given)

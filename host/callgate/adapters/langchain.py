@@ -12,6 +12,7 @@ from typing import Any, Literal, Unpack
 from callgate.extras import how_to_install
 
 try:
+    from langchain_core.messages.content import create_image_block, create_text_block
     from langchain_core.tools import BaseTool, ToolException
 except ModuleNotFoundError as missing:
     words = f"{missing.name} is not installed: {how_to_install('langchain')}"
@@ -20,16 +21,20 @@ except ModuleNotFoundError as missing:
 from pydantic import PrivateAttr
 
 from callgate.errors import ConfigurationError
-from callgate.runtime import Conversation, Event, Runtime
+from callgate.runtime import Answer, Conversation, Event, Runtime
 from callgate.runtime.model import DefinitionOptions
 
 from .answering import Answering
 
 __all__ = ["CallgateTool", "langchain_tools"]
 
+Content = str | list[dict[str, Any]]
+
 
 class CallgateTool(BaseTool):
     """A LangChain tool that callgate answers; made by `langchain_tools`.
+
+    With pictures the message's content is a list of LangChain's content blocks: a text and images.
 
     A failure is a `ToolException`, of which LangChain makes a `ToolMessage` with ``status="error"``. Otherwise the
     message's `artifact` is for the host: JSON values, so that a checkpointer can keep them. ``structured`` is
@@ -42,7 +47,7 @@ class CallgateTool(BaseTool):
 
     _answering: Answering = PrivateAttr()
 
-    def _run(self, /, **arguments: Any) -> tuple[str, dict[str, Any]]:
+    def _run(self, /, **arguments: Any) -> tuple[Content, dict[str, Any]]:
         try:
             asyncio.get_running_loop()
         except RuntimeError:
@@ -52,10 +57,10 @@ class CallgateTool(BaseTool):
             "use `await tool.ainvoke(...)`, or `tool.invoke(...)` in another thread"
         )
 
-    async def _arun(self, /, **arguments: Any) -> tuple[str, dict[str, Any]]:
+    async def _arun(self, /, **arguments: Any) -> tuple[Content, dict[str, Any]]:
         return await self._answer(arguments)
 
-    async def _answer(self, arguments: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    async def _answer(self, arguments: dict[str, Any]) -> tuple[Content, dict[str, Any]]:
         answer = await self._answering.answer(self.name, arguments)
         if not answer.ok:
             raise ToolException(answer.text)
@@ -64,13 +69,22 @@ class CallgateTool(BaseTool):
             "found": list(answer.found),
             "tools_changed": answer.tools_changed,
         }
-        return answer.text, artifact
+        return _content(answer), artifact
+
+
+def _content(answer: Answer) -> Content:
+    """The text; with pictures, LangChain's content blocks."""
+    if not answer.pictures:
+        return answer.text
+    images = [create_image_block(base64=each.base64, mime_type=each.media_type) for each in answer.pictures]
+    return [dict(create_text_block(answer.text)), *map(dict, images)]
 
 
 def langchain_tools(
     source: Runtime | Conversation,
     *,
     on_event: Callable[[Event], None] | None = None,
+    pictures: bool = False,
     **options: Unpack[DefinitionOptions],
 ) -> list[BaseTool]:
     """LangChain tools that callgate answers.
@@ -84,12 +98,15 @@ def langchain_tools(
         source: a runtime; or a conversation, whose tools grow as its searches find some: ask for them anew, and bind
             them anew, before each turn of the model.
         on_event: receives prints, steps, call starts and call ends as they happen.
+        pictures: whether answers hold pictures, as image blocks of the `ToolMessage`. Only for models that take them
+            there: Anthropic's and Google's, and OpenAI's with ``use_responses_api=True``. OpenAI's Chat Completions
+            refuse the whole request (https://github.com/langchain-ai/langchain/issues/31950).
         options: with a runtime: what to define, as for `Runtime.tool_definitions`: `direct`, `meta`, ...
 
     Raises:
         ConfigurationError: an option is wrong.
     """
-    answering = Answering(source, options, "openai", on_event)
+    answering = Answering(source, options, "openai", on_event, pictures=pictures)
     return [_tool(each["function"], answering) for each in answering.definitions()]
 
 

@@ -11,7 +11,7 @@ from typing import Any, Unpack
 from callgate.extras import how_to_install
 
 try:
-    from agents import FunctionTool, ToolSearchTool
+    from agents import FunctionTool, ToolOutputImage, ToolOutputText, ToolSearchTool
     from agents import Tool as AgentTool
     from agents.tool_context import ToolContext
 except ModuleNotFoundError as missing:
@@ -25,11 +25,14 @@ from .answering import Answering
 
 __all__ = ["openai_agents_tools"]
 
+Output = str | list[ToolOutputText | ToolOutputImage]
+
 
 def openai_agents_tools(
     source: Runtime | Conversation,
     *,
     on_event: Callable[[Event], None] | None = None,
+    pictures: bool = True,
     **options: Unpack[DefinitionOptions],
 ) -> list[AgentTool]:
     """Function tools that callgate answers.
@@ -44,12 +47,14 @@ def openai_agents_tools(
         source: a runtime; or a conversation, for an agent that serves one user. With a conversation, the list grows by
             the tools that its searches find: hand it to `Agent(tools=...)` itself, not a copy.
         on_event: receives prints, steps, call starts and call ends as they happen.
+        pictures: whether outputs hold the pictures that programs and tools make. The SDK sends them with OpenAI's
+            Responses, and leaves them out with Chat Completions; False for models without vision.
         options: with a runtime: what to define, as for `Runtime.tool_definitions`: `direct`, `meta`, `strict`, ...
 
     Raises:
         ConfigurationError: an option is wrong.
     """
-    answering = Answering(source, options, "openai-responses", on_event)
+    answering = Answering(source, options, "openai-responses", on_event, pictures=pictures)
     tools: list[AgentTool] = []
 
     def define() -> None:
@@ -58,12 +63,15 @@ def openai_agents_tools(
             for each in answering.definitions()
         ]
 
-    def invoke_of(name: str) -> Callable[[ToolContext[Any], str], Awaitable[str]]:
-        async def invoke(context: ToolContext[Any], arguments: str) -> str:
+    def invoke_of(name: str) -> Callable[[ToolContext[Any], str], Awaitable[Output]]:
+        async def invoke(context: ToolContext[Any], arguments: str) -> Output:
             answer = await answering.answer(name, arguments, caller=_caller(context))
             if answer.tools_changed:
                 define()
-            return answer.text
+            if not answer.pictures:
+                return answer.text
+            images = [ToolOutputImage(image_url=each.data_uri, detail="auto") for each in answer.pictures]
+            return [ToolOutputText(text=answer.text), *images]
 
         return invoke
 
@@ -78,7 +86,7 @@ def _caller(context: ToolContext[Any]) -> str:
 
 
 def _function_tool(
-    definition: dict[str, Any], invoke: Callable[[ToolContext[Any], str], Awaitable[str]]
+    definition: dict[str, Any], invoke: Callable[[ToolContext[Any], str], Awaitable[Output]]
 ) -> FunctionTool:
     return FunctionTool(
         name=definition["name"],

@@ -15,7 +15,7 @@ from callgate.extras import how_to_install
 try:
     from pydantic_ai import ModelRetry, RunContext
     from pydantic_ai.exceptions import ToolFailed
-    from pydantic_ai.messages import InstructionPart
+    from pydantic_ai.messages import BinaryContent, InstructionPart, ToolReturn, UserContent
     from pydantic_ai.tools import AgentDepsT, ToolDefinition
     from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 except ModuleNotFoundError as missing:
@@ -25,8 +25,9 @@ except ModuleNotFoundError as missing:
 from pydantic_core import SchemaValidator, core_schema
 
 from callgate.errors import ConfigurationError
-from callgate.runtime import Conversation, Event, Runtime
+from callgate.runtime import Answer, Conversation, Event, Runtime
 from callgate.runtime.model import DefinitionOptions
+from callgate.runtime.model.providers import FROM_TOOLS, label
 from callgate.runtime.opening import open_while
 
 from .answering import Answering
@@ -59,6 +60,8 @@ class CallgateToolset(AbstractToolset[AgentDepsT]):
         max_retries: None for the agent's own. With ``"failed"``, only arguments that are not a JSON object count.
         instructions: whether the agent's instructions say how to choose among these tools.
         on_event: receives prints, steps, call starts and call ends as they happen.
+        pictures: whether the model gets the pictures that programs and tools make, behind the results of its turn:
+            `ToolReturn.content`. False for models without vision.
         options: with a runtime: what to define, as for `Runtime.tool_definitions`: `direct`, `meta`, ...
 
     Raises:
@@ -75,11 +78,12 @@ class CallgateToolset(AbstractToolset[AgentDepsT]):
         max_retries: int | None = None,
         instructions: bool = True,
         on_event: Callable[[Event], None] | None = None,
+        pictures: bool = True,
         **options: Unpack[DefinitionOptions],
     ) -> None:
         if mistakes not in ("failed", "retry"):
             raise ConfigurationError(f"mistakes is 'failed' or 'retry', not {mistakes!r}")
-        self._answering = Answering(source, options, "openai", on_event)
+        self._answering = Answering(source, options, "openai", on_event, pictures=pictures)
         self._id = id
         self._mistakes = mistakes
         self._max_retries = max_retries
@@ -129,8 +133,15 @@ class CallgateToolset(AbstractToolset[AgentDepsT]):
 
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[AgentDepsT], tool: ToolsetTool[AgentDepsT]
-    ) -> str:
+    ) -> str | ToolReturn:
         answer = await self._answering.answer(name, tool_args)
         if answer.ok:
-            return answer.text
+            return _with_pictures(answer) if answer.pictures else answer.text
         raise (ModelRetry if answer.mistake and self._mistakes == "retry" else ToolFailed)(answer.text)
+
+
+def _with_pictures(answer: Answer) -> ToolReturn:
+    content: list[UserContent] = [FROM_TOOLS]
+    for each in answer.pictures:
+        content += [label(each.reference), BinaryContent(each.data, media_type=each.media_type)]
+    return ToolReturn(return_value=answer.text, content=content)

@@ -42,7 +42,9 @@ async def _demo() -> int:
         answered = await _answer(console, runtime)
         held = await _escape(console, runtime)
     console.print()
-    console.print("Your own tools: `callgate run --tools FILE.py PROGRAM.py`, or `from callgate import Runtime, tool`.")
+    console.print(
+        "Your own tools: `callgate run --tools FILE.py PROGRAM.py`, or `from callgate import SyncRuntime, tool`."
+    )
     return Exit.OK if answered and held else Exit.FAILED
 
 

@@ -106,6 +106,8 @@ def _trial(console: Console, name: str, trial: Trial) -> None:
     _line(console, trial.works, name, f"passes its self-test; {times}" if trial.works else trial.reason)
     if trial.sharing:
         _line(console, None, "shared memory", trial.sharing)
+    if trial.works:
+        _line(console, None, "files", trial.no_files or "programs read /input; what they leave in /output is kept")
 
 
 def _heading(console: Console, text: str) -> None:

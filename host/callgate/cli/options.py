@@ -128,7 +128,7 @@ class Sandbox:
     tier = option(type=click.IntRange(1, 2))
     """Insist on this tier of the jail."""
     packages = option(metavar="DIR")
-    """The jail: a site-packages folder to import from."""
+    """A folder of packages that programs may import: see `callgate packages`."""
     image = option(metavar="NAME")
     """With --sandbox docker: the image. Default callgate-sandbox."""
     docker_runtime = option(metavar="NAME")
@@ -215,14 +215,15 @@ def limits_from(options: Mapping[str, Any]) -> Limits:
 def sandbox_from(options: Mapping[str, Any]) -> Backend:
     """The backend that a command's options describe, not started. Raises `ConfigurationError`."""
     names = ("tier", "packages", "image", "docker_host", "docker_runtime")
-    return make_backend(options["sandbox"], **{name: options[name] for name in names})
+    return make_backend(options["sandbox"], folders=options.get("folder"), **{name: options[name] for name in names})
 
 
 @contextlib.contextmanager
 def jail_ahead(options: Mapping[str, Any]) -> Iterator[None]:
     """Start the jail's process now, if the options want the jail; the backend of `sandbox_from` takes it."""
     with contextlib.ExitStack() as stack:
-        if options["sandbox"] in ("auto", "jail") and options["path"] != "plan" and sys.platform == "linux":
+        wanted = options["sandbox"] in ("auto", "jail") and options["path"] != "plan" and not options.get("folder")
+        if wanted and sys.platform == "linux":
             from callgate.sandbox.launching import ZygoteSettings, launched_ahead  # of Linux alone
 
             settings = ZygoteSettings(tier=options["tier"] or 1, packages=options["packages"])

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from .files import files_from, folder_to_fill, folders_from
 from .options import Sandbox, Source, inputs_from, jail_ahead, limit_options, option, options, shared
 from .words import Stop, log_to_stderr
 
@@ -23,11 +24,23 @@ class Path:
     """Do not look at the program before it runs."""
 
 
+class Files:
+    """Files of a program."""
+
+    file = option(multiple=True, metavar="[NAME=]PATH")
+    """A file that the program finds in /input, and by its bare name; may be repeated."""
+    folder = option(multiple=True, metavar="[NAME=]PATH")
+    """A folder that the program may read as /input/NAME; may be repeated."""
+    output_dir = option(metavar="DIR")
+    """Save here what the program displays and leaves in /output. Default: only say what there is."""
+
+
 @click.command("run")
-@click.argument("file", required=False)
+@click.argument("program", metavar="[FILE]", required=False)
 @shared("code", "tools", "mcp", "allow", "input")
 @options(Sandbox)
 @options(Path)
+@options(Files)
 @shared("policy", "ask", "yes", "verbose", "json")
 @limit_options()
 def command(**options: Any) -> int:
@@ -41,10 +54,15 @@ def command(**options: Any) -> int:
     """
     if options["no_check"] and options["policy"] != "none":
         raise Stop("--policy is held by the check that --no-check leaves out", "leave out one of the two")
-    source = Source.read(options["file"], options["code"])
+    given = {
+        "file": files_from(options["file"]),
+        "folder": folders_from(options["folder"]),
+        "output_dir": folder_to_fill(options["output_dir"]),
+    }
+    source = Source.read(options["program"], options["code"])
     inputs = inputs_from(options["input"])
     log_to_stderr(options["verbose"])
-    with jail_ahead(options):
+    with jail_ahead({**options, **given}):
         from .running import run_program
 
-        return run_program(source, inputs, options)
+        return run_program(source, inputs, {**options, **given})

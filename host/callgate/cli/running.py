@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any, TextIO
 
-from callgate import CallEnded, Event, Printed, event_loop
+from callgate import CallEnded, Displayed, Event, Printed, event_loop
 
+from .files import save_or_name
 from .offer import Offer
 from .options import Source
-from .screen import Approver, Line, Screen, call_line
+from .pictures import inline, protocol_of
+from .screen import Approver, Drawing, Line, Screen, call_line
 from .tips import headline, tip
 from .words import Exit, OutputLost, counted, data_only, emit_json, explain, finding_line, say
 
@@ -28,6 +31,7 @@ def run_program(source: Source, inputs: dict[str, Any], options: dict[str, Any])
 async def _run(offer: Offer, data: TextIO, source: Source, inputs: dict[str, Any], options: dict[str, Any]) -> int:
     path, verbose = options["path"], options["verbose"]
     screen = Screen(None if options["json"] else data)
+    pictures = protocol_of(os.environ) if data.isatty() else None
     runtime = offer.runtime(
         approve=Approver(screen, yes=options["yes"], person=source.person), pool_size=0,
         **({"sandbox": None} if path == "plan" else {}),
@@ -36,6 +40,9 @@ async def _run(offer: Offer, data: TextIO, source: Source, inputs: dict[str, Any
     def tell(event: Event) -> None:
         if isinstance(event, Printed):
             screen.add(event.text)
+        elif isinstance(event, Displayed):
+            if pictures is not None and (drawn := inline(event.artifact, pictures)):
+                screen.add(Drawing(drawn))
         elif verbose and isinstance(event, CallEnded):
             screen.add(Line("call", call_line(event.record), "dim"))
 
@@ -46,7 +53,13 @@ async def _run(offer: Offer, data: TextIO, source: Source, inputs: dict[str, Any
             say(f"{where}: {runtime.backend.description}", "dim")
         result = await screen.during(
             lambda: runtime.execute_code(
-                source.code, inputs=inputs, tools=allow, check=not options["no_check"], path=path, on_event=tell
+                source.code,
+                inputs=inputs,
+                tools=allow,
+                check=not options["no_check"],
+                path=path,
+                on_event=tell,
+                files=options["file"],
             )
         )
     if options["json"]:
@@ -57,10 +70,13 @@ async def _run(offer: Offer, data: TextIO, source: Source, inputs: dict[str, Any
         say(finding_line(source.name, finding), "yellow" if finding.severity == "warning" else "red")
     for note in result.notes:
         say(f"note: {note}", "yellow")
+    unsaved = save_or_name(result.artifacts, options["output_dir"])
     if verbose:
         say(_usage_line(result), "dim")
+    if unsaved:
+        explain(unsaved, "make room, or name another folder with --output-dir")
     if result.error is None:
-        return Exit.OK
+        return Exit.FAILED if unsaved else Exit.OK
     if screen.in_line:
         say("")
     if result.error.traceback:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from callgate import ApprovalRequest, CallRecord, StepResult
 
-__all__ = ["Approver", "Line", "Screen", "answer_to", "call_line", "call_text", "short", "step_line"]
+__all__ = ["Approver", "Drawing", "Line", "Screen", "answer_to", "call_line", "call_text", "short", "step_line"]
 
 _Result = TypeVar("_Result")
 _WORD_WIDTH = 8
@@ -114,6 +114,13 @@ def step_line(step: StepResult, *, indent: str = "") -> Line:
     return Line(f"{indent}{word}", text, style)
 
 
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A picture on stdout: sequences that the terminal draws, and that are not tamed."""
+
+    sequences: str
+
+
 class Screen:
     """Shows one command at work.
 
@@ -129,7 +136,7 @@ class Screen:
         self._data = data
         self._lines = lines
         self._table = table if lines else None
-        self._waiting: list[Line | str] = []
+        self._waiting: list[Line | Drawing | str] = []
         self._came = anyio.Event()
         self._shown = anyio.Event()
         self._asking = False
@@ -141,8 +148,8 @@ class Screen:
         self.in_line = False
         """The last print did not end its line."""
 
-    def add(self, *items: Line | str) -> None:
-        """Queue lines and prints of a program; never blocks."""
+    def add(self, *items: Line | Drawing | str) -> None:
+        """Queue lines, prints and pictures of a program; never blocks."""
         for each in items:
             if self._lines if isinstance(each, Line) else self._data is not None:
                 self._waiting.append(each)
@@ -198,6 +205,12 @@ class Screen:
             self._data.flush()
             self.in_line = not text.endswith("\n")
 
+    def _draw(self, drawing: Drawing) -> None:
+        if self._data is not None:
+            self._data.write("\n" * self.in_line + drawing.sequences)
+            self._data.flush()
+            self.in_line = False
+
     async def _settled(self) -> None:
         while self._waiting and self._fault is None:
             await self._shown.wait()
@@ -219,7 +232,7 @@ class Screen:
             self._shown.set()
             self._shown = anyio.Event()
 
-    def _show(self, items: list[Line | str]) -> None:
+    def _show(self, items: list[Line | Drawing | str]) -> None:
         if self._live is not None:
             with contextlib.suppress(OSError, OutputLost):
                 self._live.refresh()  # without the steps that have ended, whose lines come above
@@ -230,6 +243,9 @@ class Screen:
                 continue
             self.write("".join(prints))
             prints.clear()
+            if isinstance(item, Drawing):
+                self._draw(item)
+                continue
             with contextlib.suppress(OSError, OutputLost):
                 self._show_line(item)
         self.write("".join(prints))

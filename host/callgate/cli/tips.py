@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 __all__ = ["headline", "plan_headline", "plan_tip", "tip"]
 
-_CLOSED = "files, network and other processes are closed to a program; give it a tool for what it needs"
+_CLOSED = "network, other processes and the host's files are closed to a program; give it a tool for what it needs"
 _BY_KIND = {
-    "ModuleNotFoundError": "only the standard library is there; --packages DIR adds a site-packages folder",
+    "ModuleNotFoundError": "`callgate packages add NAME --to DIR`, then --packages DIR: programs can import it",
     "PermissionError": _CLOSED,
     "OSError": _CLOSED,
     "gaierror": _CLOSED,
     "URLError": _CLOSED,
-    "FileNotFoundError": "the host's files are not there; pass data with --input NAME=JSON, or give it a tool",
+    "FileNotFoundError": "the host's files are not there; give it some with --file PATH or --folder PATH",
     "SandboxCrashed": "run it again; `callgate doctor` says whether the sandbox works here",
 }
 _BY_STATUS = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from callgate.artifacts import Artifact, Artifacts
 from callgate.errors import ConfigurationError
 from callgate.extras import how_to_install
 from callgate.lazily import names_from
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from .client.status import ServerStatus
     from .server import ask_client, serve_http, serve_stdio
 
-__all__ = ["Artifact", "Artifacts", "McpServers", "ServerStatus", "ask_client", "serve_http", "serve_stdio"]
+__all__ = ["McpServers", "ServerStatus", "ask_client", "serve_http", "serve_stdio"]
 
 _EXTRA = ("mcp", "mcp_types", "httpx2", "uvicorn", "starlette", "dotenv")
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import anyio
 
-from callgate.artifacts import Artifact, Shelf
+from callgate.artifacts import HANDLE, NOT_HERE, Artifact, Shelf
 from callgate.errors import ConfigurationError, LimitReached, ToolError, ToolNotAllowed
 from callgate.limits import Limits
 from callgate.sandbox.backend import python_here
@@ -33,12 +33,13 @@ from .gate import RunGate
 from .gate.events import Event
 from .model.decoding import CUT_OFF, as_object, decoded, is_cut_off
 from .model.definitions import ALONE, Beside, Definitions
-from .model.meta import META_TOOLS, DefinitionOptions, MetaTool, meant, validated
+from .model.meta import ALL_META_TOOLS, DefinitionOptions, MetaTool, meant, validated
 from .model.providers import Provider, blocks, picture_message, tool_result
 from .model.schemas import own_arguments, promises_object
 from .model.texts import Language
 from .pictures import Picture, pictures_of
-from .result import MODEL_CHARACTERS, CodeResult, cut
+from .reading import MODEL_BYTES, part_of, read_by_model
+from .result import MODEL_CHARACTERS, CodeResult, Keep, cut
 from .session import Session
 
 if TYPE_CHECKING:
@@ -76,7 +77,8 @@ class Answer:
     bare: bool = False
     """The tool promises an object, so that `structured` is `value` itself, and not ``{"result": value}``."""
     artifacts: tuple[Artifact, ...] = ()
-    """What the program displayed and left, and the artifacts whose handles are in the result, in that order."""
+    """What the program displayed and left, and the artifacts whose handles are in the result or in a plan's outputs, in
+    that order."""
     pictures: tuple[Picture, ...] = ()
     """Pictures for the model, beside the text: at most 4 of the `artifacts`, scaled down."""
 
@@ -168,7 +170,8 @@ class Answers:
             return sandbox is not None and not getattr(sandbox[0], "no_files", "none")
 
         self.runtime = runtime
-        self.definitions = Definitions(runtime.registry, limits, language, python, files)
+        packages = tuple if sandbox is None else lambda: getattr(sandbox[0], "packages", ())
+        self.definitions = Definitions(runtime.registry, limits, language, python, files, packages)
         """The definitions that the model gets."""
         self.names = self.definitions.names
 
@@ -181,7 +184,7 @@ class Answers:
     async def answer(self, name: str, arguments: Mapping[str, Any] | str | None, call: ModelCall) -> Answer:
         """See `Runtime.answer`."""
         answer = await self._answered(str(name), arguments, call)
-        artifacts = _artifacts_of(answer, self.runtime._shelf)
+        artifacts = answer.artifacts or _artifacts_of(answer, self.runtime._shelf)
         if not artifacts:
             return answer
         answer = replace(answer, artifacts=artifacts)
@@ -195,7 +198,7 @@ class Answers:
             name = meant(name, call.meta)
         try:
             given = decoded(name, arguments, self.runtime.limits.max_message_bytes)
-            if name not in META_TOOLS:
+            if name not in ALL_META_TOOLS:
                 return await self._tool(name, given, call)
             if name not in call.meta:
                 raise ToolError(f"{name} is not in your list of tools", tool=name)
@@ -212,7 +215,7 @@ class Answers:
         if name == "execute_tool_plan":  # takes more forms than its schema says
             plan = await runtime.execute_tool_plan(given, tools=call.tools, limits=call.limits, on_event=call.on_event)
             mistake = plan.error is not None and plan.error.kind == "PlanRefused" and not plan.changed
-            text = plan.for_model()
+            text = plan.for_model(keep=self._keep_for(call))
             if mistake and any(fault.code == "not-json" for fault in plan.faults) and is_cut_off(given):
                 text = f"{text}\n- {CUT_OFF}."
             return Answer(name=name, text=text, ok=plan.ok, mistake=mistake, result=plan)
@@ -224,7 +227,10 @@ class Answers:
             else:
                 run = await runtime.execute_code(code, tools=call.tools, limits=call.limits, on_event=call.on_event)
             mistake = run.error is not None and run.error.kind == "CheckFailed"
-            return Answer(name=name, text=run.for_model(), ok=run.ok, mistake=mistake, result=run)
+            text = run.for_model(keep=self._keep_for(call))
+            return Answer(name=name, text=text, ok=run.ok, mistake=mistake, result=run)
+        if name == "read_artifact":
+            return self._read(arguments)
         among = self.reachable(call.tools)
         if name == "describe_tools":
             names = [self.names.resolve(each) or each for each in arguments["names"]]
@@ -234,6 +240,28 @@ class Answers:
         result = await runtime.search.ask(arguments.pop("query", ""), among=among, **arguments)
         text = result.for_model(describe="describe_tools" in call.meta)
         return Answer(name=name, text=text, result=result, found=tuple(each.tool.name for each in result.found))
+
+    def _read(self, arguments: dict[str, Any]) -> Answer:
+        artifact = self.runtime._shelf.get(arguments["artifact"])
+        if artifact is None:
+            raise ToolError(f"argument 'artifact' must be {NOT_HERE}", tool="read_artifact")
+        offset, limit = arguments.get("offset", 0), min(arguments.get("limit", MODEL_BYTES), MODEL_BYTES)
+        part = part_of(artifact, offset, limit)
+        part.pop("base64", None)
+        text = read_by_model(artifact, offset, limit)
+        return Answer(name="read_artifact", text=text, value=part, bare=True, artifacts=(artifact,))
+
+    def _keep_for(self, call: ModelCall) -> Keep | None:
+        """Keeps what is too long for the model, where it can read on: by itself, or in its next program."""
+        in_programs = "execute_code" in call.meta and len(self.runtime.registry) > 0
+        if "read_artifact" not in call.meta and not in_programs:
+            return None
+
+        def keep(name: str, text: str) -> str:
+            made = Artifact.from_bytes(text.encode("utf-8", "replace"), name)
+            return self.runtime._shelf.add(replace(made, source="callgate")).handle
+
+        return keep
 
     async def _tool(self, given_name: str, given: Any, call: ModelCall) -> Answer:
         name = self.names.resolve(given_name) or given_name
@@ -288,25 +316,27 @@ class Answers:
         return None if len(within) == len(tools) else within
 
 
-_HANDLE = re.compile(r'"artifact": ?"(art_[0-9a-f]{32})"')
+_HANDLE = re.compile(f'"artifact": ?"({HANDLE.pattern})"')
 """An artifact's object in JSON text."""
 _MOST_ARTIFACTS = 100
 
 
 def _artifacts_of(answer: Answer, shelf: Shelf) -> tuple[Artifact, ...]:
-    """The artifacts of an answer, each once: those of its program, and those that its result names."""
-    found: dict[str, Artifact] = {}
+    """The artifacts of an answer, each once: those of its program, and those that its result or its outputs name."""
     texts: Iterable[str] = ()
+    made: Iterable[Artifact] = ()
     match answer.result:
-        case CodeResult() as run:
-            found = {each.handle: each for each in run.artifacts}
-        case None if answer.ok:
-            texts = (answer.text,)
-        case SearchResult() | Described() | None:
+        case SearchResult() | Described():
             pass
+        case CodeResult() as run:
+            made = run.artifacts
+            texts = (answer.text,) if isinstance(run.value, (dict, list)) else ()
+        case None:
+            texts = (answer.text,) if answer.ok else ()
         case plan:
             texts = (step.result_json or "" for step in plan.steps if step.id in plan.outputs)
-    for text in texts:
+    found = {each.handle: each for each in made}
+    for text in texts if len(shelf) else ():
         for handle in _HANDLE.findall(text):
             if len(found) < _MOST_ARTIFACTS and (kept := shelf.get(handle)) is not None:
                 found[handle] = kept
@@ -372,6 +402,8 @@ def _run(run: CodeResult | PlanResult) -> dict[str, Any]:
             shown["value"] = short("value", value)
         if run.notes:
             shown["notes"] = list(run.notes)
+        if run.artifacts:
+            shown["artifacts"] = [each.to_json() for each in run.artifacts[:_MOST_ARTIFACTS]]
     else:
         share = max(_SHARE // max(len(run.outputs), 1), 200)
         shown["outputs"] = {name: short("outputs", value, share) for name, value in list(run.outputs.items())[:200]}

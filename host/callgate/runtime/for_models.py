@@ -138,8 +138,8 @@ class ForModels:
         meta: Collection[MetaTool] | None = None,
         **options: Unpack[CallOptions],
     ) -> Answer:
-        """Answer a model's call: of ``search_tools``, ``describe_tools``, ``execute_code``, ``execute_tool_plan``, or
-        of a tool.
+        """Answer a model's call: of ``search_tools``, ``describe_tools``, ``execute_code``, ``execute_tool_plan``,
+        ``read_artifact``, or of a tool.
 
         A mistake of the model raises nothing: the answer explains it to the model.
 
@@ -162,11 +162,11 @@ class ForModels:
             ConfigurationError: a name in `tools` or `meta`, or the caller, does not exist.
         """
         from .answers import ModelCall
-        from .model.meta import META_TOOLS, checked_options
+        from .model.meta import ALL_META_TOOLS, checked_options
 
         self._contexts.must_be_open()
         if meta is None:
-            meta = META_TOOLS
+            meta = ALL_META_TOOLS
         checked_options({"meta": meta})
         return await self._answers.answer(name, arguments, ModelCall.of(tools, meta, options))
 

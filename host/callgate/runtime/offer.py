@@ -4,8 +4,8 @@ program.
 1. An empty allow-list allows nothing. A tool that exists and is not offered is refused in words of its own, and never
    suggested.
 2. An offer is of one moment: only runs that open later see tools that come later.
-3. Built-in tools are the host's own (`search_tools`). They have reserved names, and are in no registry and no listing.
-   They come with any other tool, and find only tools that the run itself may call.
+3. Built-in tools are the host's own (`search_tools`, `read_artifact`). They have reserved names, and are in no registry
+   and no listing. They come with any other tool, and find only tools that the run itself may call.
 4. In a namespace a program can also use the server's name of a tool, if Python takes it as an attribute: ``files.list``
    as well as ``files.list_``. Short names of built-in tools (`tools.search`) are members of the namespace ``""``, which
    is the module `tools`; a tool or a server of that name comes first there.
@@ -19,12 +19,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from callgate.errors import ConfigurationError, ToolError, ToolNotAllowed, ToolNotFound
+from callgate.artifacts import NOT_HERE, keeper_of_call
+from callgate.errors import ConfigurationError, InvalidArguments, ToolError, ToolNotAllowed, ToolNotFound
 from callgate.program import ToolShape
 from callgate.protocol.run import encode_tools
 from callgate.tools import Caller, Registry, Tool, is_reserved, python_name
 from callgate.tools.faults import did_you_mean
-from callgate.tools.names import MAX_NAME_CHARACTERS, is_attribute
+from callgate.tools.names import MAX_NAME_CHARACTERS, READ_ARTIFACT, is_attribute
 from callgate.tools.namespaces import Vocabulary
 from callgate_guest.wire import DESCRIBE_TOOLS
 
@@ -224,6 +225,10 @@ def _check_fallbacks(registry: Registry, tools: Iterable[Tool]) -> None:
             )
 
 
+_READS = """Read a file by its handle, or a part of it.
+
+Returns:
+    {"text", "next_offset", ...}, or "base64" where it is no text."""
 _SEARCHES = """Find tools by what they do.
 
 Returns:
@@ -235,15 +240,17 @@ Returns:
 
 
 def search_builtins(search: Callable[[], ToolSearch]) -> Builtins:
-    """`search_tools` and `describe_tools` for `Gate(builtins=...)`, for programs and plans. They answer with JSON
-    values, not with text.
+    """`search_tools`, `describe_tools` and `read_artifact` for `Gate(builtins=...)`, for programs and plans. They give
+    JSON values, not text.
 
     Args:
         search: returns the search over the tools of the gate.
     """
 
     def builtins(offer: Offer) -> Iterable[Tool]:
+        from .gate.cache import depends_on_the_caller
         from .model.meta import input_schema
+        from .reading import PROGRAM_BYTES, part_of
 
         among = frozenset(tool.name for tool in offer.tools)
 
@@ -253,12 +260,23 @@ def search_builtins(search: Callable[[], ToolSearch]) -> Builtins:
         async def describe_tools(names: list[str]) -> dict[str, Any]:
             return search().describe(names, among=among).to_json()
 
+        async def read_artifact(artifact: Any, offset: int = 0, limit: int = PROGRAM_BYTES) -> dict[str, Any]:
+            depends_on_the_caller()
+            keeper = keeper_of_call.get()
+            found = None if keeper is None else keeper.get(artifact)
+            if found is None:
+                raise InvalidArguments(f"argument 'artifact' must be {NOT_HERE}", tool=READ_ARTIFACT)
+            return part_of(found, offset, min(limit, PROGRAM_BYTES))
+
         searching = input_schema(SEARCH_TOOLS)
         for name in ("server", "capability"):  # a program may pass None
             searching["properties"][name]["type"] = ["string", "null"]
+        reading = input_schema(READ_ARTIFACT)
+        reading["properties"]["artifact"]["type"] = ["string", "object"]
         return [
             Tool.from_schema(SEARCH_TOOLS, _SEARCHES, searching, search_tools, read_only=True),
             Tool.from_schema(DESCRIBE_TOOLS, _DESCRIBES, input_schema(DESCRIBE_TOOLS), describe_tools, read_only=True),
+            Tool.from_schema(READ_ARTIFACT, _READS, reading, read_artifact, read_only=True),
         ]
 
     return builtins
@@ -310,5 +328,5 @@ def _shape(name: str, tool: Tool) -> ToolShape:
         variadic=tool.name == DESCRIBE_TOOLS,
         output_schema=tool.output_schema,
         spellings=tool.spellings,
-        listed=tool.name not in (SEARCH_TOOLS, DESCRIBE_TOOLS),
+        listed=tool.name not in (SEARCH_TOOLS, DESCRIBE_TOOLS, READ_ARTIFACT),
     )

@@ -1,7 +1,8 @@
 """The pictures of artifacts in the form that a model takes: few, small, and what they claim to be. Knows no provider.
 
 1. The content decides: PNG, JPEG, GIF and WebP, as `picture_size` reads them. SVG and HTML are never pictures.
-2. Nothing is decoded before its header has named its size, and that is at most `MAX_PIXELS`.
+2. Nothing is decoded before its header has named its size, and that is at most `MAX_PIXELS`. Nor is what a few bytes
+   make slow, such as a JPEG of a thousand scans; and an answer's pictures take `_MOST_SECONDS`.
 3. With Pillow (the extra ``pictures``) a picture is decoded, in a thread, and scaled down to `LONGEST_SIDE`. So what a
    provider gets, it can read. Without Pillow a picture goes as it is, if it is small and its parts are complete.
 4. An answer has at most `MAX_PICTURES`, each once. Of every picture that is left out, a note says why.
@@ -13,6 +14,7 @@ import base64
 import io
 import math
 import struct
+import time
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -25,6 +27,7 @@ import anyio.to_thread
 from anyio.lowlevel import RunVar
 
 from callgate.artifacts import Artifact
+from callgate.cut import cut_middle
 from callgate.extras import how_to_install
 
 __all__ = ["MAX_PICTURES", "Picture", "PictureReference", "Pictures", "picture_size", "pictures_of"]
@@ -42,7 +45,11 @@ _MOST_SIDE = 8_000
 """Anthropic refuses a request with a picture that has more pixels on a side."""
 _MOST_NOTES = 8
 _MOST_SEGMENTS = 1_000
-"""Of a JPEG before its size: each has up to 64 KB."""
+"""Of a JPEG before its first scan: each has up to 64 KB."""
+_MOST_WORK = 100_000
+"""Of a picture, as `_work` counts it: some seconds, at 25 million pixels."""
+_MOST_SECONDS = 5.0
+"""After which no other picture of an answer is begun."""
 _AT_ONCE = 2
 """Pictures that are decoded at the same time, of all runs."""
 _FORMATS = {"image/png": "PNG", "image/jpeg": "JPEG", "image/gif": "GIF", "image/webp": "WEBP"}
@@ -168,17 +175,19 @@ def picture_size(data: bytes) -> tuple[str, int, int] | None:
 
 
 def _jpeg_size(data: bytes) -> tuple[str, int, int] | None:
-    place = 2
+    place, found = 2, None
     for _ in range(_MOST_SEGMENTS):
+        if place + 4 > len(data):
+            return found
         mark, kind, length = struct.unpack_from(">BBH", data, place)
         if mark != 0xFF or kind in (0xD9, 0xDA):
-            return None
+            return found
         if kind == 0xFF:  # fill
             place += 1
             continue
         if kind in _START_OF_FRAME:
             height, width = struct.unpack_from(">HH", data, place + 5)
-            return "image/jpeg", width, height
+            found = "image/jpeg", width, height
         place += 2 + length
     return None
 
@@ -206,7 +215,8 @@ def _made(artifacts: list[Artifact], most: int) -> Pictures:
     shown: list[Picture] = []
     notes: list[str] = []
     seen: set[str] = set()
-    beyond = 0
+    beyond = late = 0
+    end = time.monotonic() + _MOST_SECONDS
     for artifact in artifacts:
         if artifact.sha256 in seen:
             continue
@@ -214,14 +224,19 @@ def _made(artifacts: list[Artifact], most: int) -> Pictures:
         if len(shown) >= most and picture_size(artifact.data) is not None:
             beyond += 1
             continue
+        if time.monotonic() > end:
+            late += 1
+            continue
         try:
             shown.append(_picture(artifact))
         except _NotShown as why:
-            notes.append(f"{artifact.name} is not shown to you: {why}")
+            notes.append(f"{cut_middle(artifact.name, 100)} is not shown to you: {why}")
     more = len(notes) - _MOST_NOTES
     notes = [*notes[:_MOST_NOTES], *([f"{more} more pictures are not shown to you"] if more > 0 else [])]
     if beyond:
         notes.append(f"{beyond} more pictures are not shown to you: an answer shows {most}")
+    if late:
+        notes.append(f"{late} more pictures are not shown to you: the others took {_MOST_SECONDS:g} s")
     return Pictures(tuple(shown), tuple(notes))
 
 
@@ -238,6 +253,8 @@ def _picture(artifact: Artifact) -> Picture:
     except ImportError:
         data = _as_it_is(artifact.data, kind, width, height)
     else:
+        if _work(artifact.data, kind) > _MOST_WORK:
+            raise _NotShown("it is made of so many parts that it would take too long")
         try:
             kind, data, width, height = _decoded(pillow, artifact.data, kind)
         except _NotShown:
@@ -294,6 +311,38 @@ def _has_png_chunks(data: bytes) -> bool:
     return False
 
 
+def _work(data: bytes, kind: str) -> int:
+    """What decoding costs beside its pixels, up to `_MOST_WORK`: the parts that Pillow looks at one by one.
+
+    A scan of a JPEG may have 50 bytes, and goes over all pixels; a chunk of a PNG may be empty; Pillow 11 joins the
+    parts of a GIF's comment one by one.
+    """
+    work, place = 0, 8
+    if kind == "image/jpeg":
+        return data.count(b"\xff\xda") * (_MOST_WORK // 50)
+    if kind == "image/png":
+        while place + 12 <= len(data) and work <= _MOST_WORK:
+            place += 12 + int.from_bytes(data[place : place + 4])
+            work += 5
+    if kind == "image/gif":
+        place = 13 + _colours(data[10])
+        while place + 11 < len(data) and data[place] in b"!," and work <= _MOST_WORK:
+            comment = data[place : place + 2] == b"!\xfe"
+            place += 2 if data[place] == 0x21 else 11 + _colours(data[place + 9])
+            while place < len(data) and data[place] and work <= _MOST_WORK:
+                place += 1 + data[place]
+                work += 50 if comment else 1
+            place += 1
+        if data[place : place + 1] != b";":
+            work += len(data) - place  # Pillow looks for the next part byte by byte
+    return work
+
+
+def _colours(flags: int) -> int:
+    """Bytes of a GIF's table of colours."""
+    return 3 << (flags & 7) + 1 if flags & 0x80 else 0
+
+
 def _decoded(pillow: Any, data: bytes, kind: str) -> tuple[str, bytes, int, int]:
     """The media type, the bytes and the size of the picture as it is sent; the same bytes if they can be."""
     with pillow.open(io.BytesIO(data), formats=[_FORMATS[kind]]) as image:
@@ -309,6 +358,7 @@ def _decoded(pillow: Any, data: bytes, kind: str) -> tuple[str, bytes, int, int]
         clear = "A" in image.mode or "transparency" in image.info
         photograph = kind in ("image/jpeg", "image/webp") or len(data) > image.width * image.height
         drawn = image.convert("RGBA" if clear else "RGB")
+        drawn.info.pop("comment", None)  # which would be written again, and may be longer than a JPEG takes
     side = LONGEST_SIDE
     while True:
         drawn.thumbnail((side, side))

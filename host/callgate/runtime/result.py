@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from callgate.artifacts import Artifact
+from callgate.cut import cut_middle
 from callgate.program import Finding
+from callgate.tools.names import READ_ARTIFACT
 
 from .gate.records import CallRecord
 
 if TYPE_CHECKING:
     from .model.providers import Provider
 
-__all__ = ["NO_SANDBOX", "CodeResult", "RunError", "RunUsage", "calls_made", "cut", "members", "plain"]
+__all__ = [
+    "NO_SANDBOX", "CodeResult", "Keep", "RunError", "RunUsage", "calls_made", "cut", "files_made",
+    "members", "plain", "shortened",
+]  # fmt: skip
 
 NO_SANDBOX = "none: the program ran as a plan, by the host's own evaluator"
 """`CodeResult.sandbox` of a program that ran on the host."""
 
+Keep = Callable[[str, str], str]
+"""Keeps a text under a name, for a model that can read on; returns the handle."""
+_MOST_FILES = 32
+"""Lines about files in the text for a model."""
 MODEL_CHARACTERS = 16_000
 """Default length of `CodeResult.for_model` in characters: about 4,000 tokens."""
 
@@ -103,27 +112,35 @@ class CodeResult:
         artifacts = [each.to_json() for each in self.artifacts]
         return plain({**members(self, "plan_of_calls"), "artifacts": artifacts, "plan": self.plan})
 
-    def for_model(self, max_characters: int = MODEL_CHARACTERS) -> str:
-        """A short text for the model's context: the output, the value or the error, and after a failure the calls.
+    def for_model(self, max_characters: int = MODEL_CHARACTERS, *, keep: Keep | None = None) -> str:
+        """A short text for the model's context: the output, the value or the error, after a failure the calls, and the
+        files and pictures.
 
         Longer text is cut in the middle, with the number of bytes left out; nothing is lost here: `logs` and `value`
         are whole.
+
+        Args:
+            max_characters: of the output, the value and the error together, about.
+            keep: keeps what is cut, for a model that can read on.
         """
         parts: list[str] = []
+        share = max_characters // 2
         if self.logs:
-            parts.append(cut(self.logs.rstrip("\n"), max_characters // 2))
+            parts.append(shortened(self.logs.rstrip("\n"), share, "output.txt", keep))
         if self.error is not None:
-            parts.append(cut(self._failure(), max_characters // 2))
+            parts.append(shortened(self._failure(), share, "error.txt", keep))
         elif self.value_repr is not None:
-            parts.append(cut(f"Value (not JSON): {self.value_repr}", max_characters // 2))
+            between = "\n" if "\n" in self.value_repr else " "  # a table keeps its columns
+            parts.append(f"Value (not JSON):{between}{shortened(self.value_repr, share, 'value.txt', keep)}")
+        elif isinstance(self.value, str):
+            parts.append(f"Value: {shortened(self.value, share, 'value.txt', keep)}")
         elif self.value is not None:
-            value = self.value if isinstance(self.value, str) else _as_text(self.value)
-            parts.append(cut(f"Value: {value}", max_characters // 2))
+            parts.append(f"Value: {shortened(_as_text(self.value), share, 'value.json', keep)}")
         elif not self.logs:
             parts.append("The program ended without printing anything and without a value.")
         warnings = [f"Note: {finding}" for finding in self.findings if finding.severity == "warning"]
         notes = [f"Note: {note}" for note in self.notes]
-        text = "\n".join(parts + notes + warnings[:10])
+        text = "\n".join([*parts, *files_made(self.artifacts, "\n".join(parts)), *notes, *warnings[:10]])
         return text.encode("utf-8", "replace").decode()  # a lone surrogate cannot be sent
 
     async def for_model_blocks(
@@ -141,6 +158,17 @@ class CodeResult:
 
         found = await pictures_of(self.artifacts)
         return blocks(provider, found.told(self.for_model(max_characters)), found.shown)
+
+    def _repr_html_(self) -> str:
+        """The result in a notebook: its value, prints, pictures, and its calls in time; of a bounded size."""
+        from .shown import code_html
+
+        return code_html(self)
+
+    def _repr_markdown_(self) -> str:
+        from .shown import code_markdown
+
+        return code_markdown(self)
 
     def _failure(self) -> str:
         assert self.error is not None
@@ -188,10 +216,39 @@ def _as_text(value: Any) -> str:
         return "(nested too deeply to be shown)"
 
 
-def cut(text: str, characters: int) -> str:
-    """`text`, or its two ends with the number of omitted bytes between them."""
+def cut(text: str, characters: int, rest: str = "") -> str:
+    """`text`, or its two ends with the number of omitted bytes, and `rest`, between them."""
     if len(text) <= characters:
         return text
     half = max(characters // 2, 1)
     left_out = len(text[half:-half].encode("utf-8", "replace"))
-    return f"{text[:half]}\n... {left_out} of {len(text.encode('utf-8', 'replace'))} bytes left out ...\n{text[-half:]}"
+    size = len(text.encode("utf-8", "replace"))
+    return f"{text[:half]}\n... {left_out} of {size} bytes left out{rest} ...\n{text[-half:]}"
+
+
+def shortened(text: str, characters: int, name: str, keep: Keep | None) -> str:
+    """`text`, or its two ends, and between them how to read on where it is kept.
+
+    Args:
+        text: of any length.
+        characters: at most, about.
+        name: of the artifact that has the whole text.
+        keep: makes that artifact.
+    """
+    if keep is None or len(text) <= characters:
+        return cut(text, characters)
+    first = len(text[: max(characters // 2, 1)].encode("utf-8", "replace"))
+    return cut(text, characters, f'; read on: {READ_ARTIFACT}("{keep(name, text)}", offset={first})')
+
+
+def files_made(artifacts: Sequence[Artifact], text: str) -> list[str]:
+    """A line for each artifact whose handle is not in the text yet."""
+    new = [each for each in artifacts if each.handle not in text]
+    if not new:
+        return []
+    lines = [
+        f"- {cut_middle(each.name, 100)} ({each.media_type[:80]}, {each.size_bytes:,} bytes): {each.handle}"
+        for each in new[:_MOST_FILES]
+    ]
+    more = len(new) - len(lines)
+    return ["Files:", *lines, *([f"- ... {more} more"] if more else [])]

@@ -217,7 +217,10 @@ def checked_files(files: Mapping[Any, Any]) -> Files:
         elif not isinstance(content, (str, os.PathLike)):
             raise ConfigurationError(f"files: {name!r} is a path or bytes, not {type(content).__name__}")
         elif not os.path.isfile(content):
-            raise ConfigurationError(f"files: {name!r}: there is no file {os.fspath(content)!r}")
+            wrong = f"there is no file {os.fspath(content)!r}"
+            if os.path.isdir(content):
+                wrong = f"{os.fspath(content)!r} is a folder: pass it to Runtime(folders=...)"
+            raise ConfigurationError(f"files: {name!r}: {wrong}")
         else:
             given[name] = Path(content)
     return given

@@ -73,7 +73,8 @@ class Runtime(ForModels, ForPlans):
         policy: ``"restricted"`` adds a language policy to `check`: fewer imports, no way into the interpreter. It
             is not the boundary.
         allowed_imports: modules that the restricted policy lets a program import; ``None`` for a small safe list.
-        packages: a site-packages folder whose packages programs may import, read-only.
+        packages: a folder of packages that programs may import, read-only, made by ``callgate packages add``; or any
+            site-packages folder of this Python. Models are told what is in it.
         preimport: modules of it (or of the standard library) imported once, ahead of every run.
         pool_size: guests kept ready; about 3 MB each in the jail. 0 opens each guest when it is needed.
         max_guests: programs and sessions at the same time; more of them queue.
@@ -105,7 +106,7 @@ class Runtime(ForModels, ForPlans):
         approve_plan: ApprovePlan | None = None,
         policy: Policy = "none",
         allowed_imports: Collection[str] | None = None,
-        packages: str | None = None,
+        packages: str | FilePath | None = None,
         preimport: Iterable[str] = (),
         pool_size: int = 4,
         max_guests: int = 64,
@@ -140,6 +141,8 @@ class Runtime(ForModels, ForPlans):
         self._drives: set[GraphDrive] = set()
         """Programs that run on the host."""
         self._sandbox: tuple[Backend, WarmPool] | None = None
+        if sandbox is None and (folders or packages):
+            raise ConfigurationError("folders and packages are for programs in a sandbox: leave out sandbox=None")
         if sandbox is not None:
             backend = make_backend(sandbox, packages=packages, preimport=tuple(preimport), tier=tier, folders=folders)
             size, allowance = min(pool_size, max_guests), Allowance.of(self.limits)

@@ -62,6 +62,11 @@ class AutoBackend:
         return python_here() if self.chosen is None else getattr(self.chosen, "python", "")
 
     @property
+    def packages(self) -> tuple[str, ...]:
+        """Names and versions of packages that guests may import."""
+        return () if self.chosen is None else getattr(self.chosen, "packages", ())
+
+    @property
     def no_files(self) -> str:
         """Why guests have no files: the chosen backend's reason."""
         return "" if self.chosen is None else str(getattr(self.chosen, "no_files", f"{self.name} has no files"))

@@ -1,6 +1,6 @@
 """The interface of every sandbox: a few verbs. Knows no backend.
 
-Every backend passes the same conformance suite (``tests/sandbox/test_conformance.py``).
+Every backend passes the same conformance suite, `callgate.testing.BackendConformance`.
 """
 
 from __future__ import annotations
@@ -153,8 +153,9 @@ class Backend(Protocol):
     like `open`, and the guest alone finds the files, read-only, below ``/input``.
 
     A backend may have more attributes. Models read `python`: the version of Python in its guests (``3.11``; empty
-    while unknown). `callgate doctor` shows `sharing`: how far guests share memory. `no_files` says in words why its
-    guests have no files, and which sandbox has them; it is empty where they can have files.
+    while unknown); and `packages`: names and versions of what guests can import (``("numpy 2.1.0",)``). `callgate
+    doctor` shows `sharing`: how far guests share memory. `no_files` says in words why its guests have no files, and
+    which sandbox has them; it is empty where they can have files.
     """
 
     @property

@@ -18,7 +18,7 @@ SANDBOXES = ("auto", "jail", "docker", "unsafe")
 def make_backend(
     sandbox: str | Backend,
     *,
-    packages: str | None = None,
+    packages: str | os.PathLike[str] | None = None,
     preimport: tuple[str, ...] = (),
     tier: int | None = None,
     image: str | None = None,
@@ -30,7 +30,8 @@ def make_backend(
 
     Args:
         sandbox: a name of `SANDBOXES`, or a backend, which is returned as it is.
-        packages: a site-packages folder that guests may import from. Only the jail has this; ``auto`` is the jail then.
+        packages: a folder of packages that guests may import from: see `callgate.sandbox.packages`. ``auto`` is the
+            jail then.
         preimport: modules imported ahead for every guest.
         tier: insist on this tier of the jail. ``auto`` is the jail then.
         image: only for docker: the image that containers are made of.
@@ -44,15 +45,13 @@ def make_backend(
     if isinstance(sandbox, type):
         raise ConfigurationError(f"sandbox is a backend or a name: write sandbox={sandbox.__name__}(...)")
     if not isinstance(sandbox, str):
+        for name, value in (("packages", packages), ("folders", folders)):
+            if value:
+                raise ConfigurationError(f"{name} are an option of the backend: {type(sandbox).__name__}({name}=...)")
         return sandbox
     if sandbox not in SANDBOXES:
         raise ConfigurationError(f"there is no sandbox {sandbox!r}; there are: {', '.join(SANDBOXES)}")
     if sandbox == "docker":
-        if packages is not None:
-            raise ConfigurationError(
-                "packages is for the jail: a container has the packages of its image; put them there with "
-                "`callgate image build --requirements FILE`"
-            )
         if tier is not None:
             raise ConfigurationError("tier is for the jail: leave it out, a container has tier 2 of the jail inside")
         from .docker.backend import DockerBackend
@@ -60,8 +59,9 @@ def make_backend(
 
         named = DEFAULT_TAG if image is None else image
         return DockerBackend(
-            image=named, docker_host=docker_host, runtime=docker_runtime, preimport=preimport, folders=folders
-        )
+            image=named, docker_host=docker_host, runtime=docker_runtime, preimport=preimport, folders=folders,
+            packages=packages,
+        )  # fmt: skip
     for name, value in (("image", image), ("docker_host", docker_host), ("docker_runtime", docker_runtime)):
         if value is not None:
             raise ConfigurationError(
@@ -69,8 +69,6 @@ def make_backend(
             )
     if tier not in (None, 1, 2):
         raise ConfigurationError(f"the jail has tier 1 and tier 2, not {tier!r}")
-    if packages is not None and not os.path.isdir(packages):
-        raise ConfigurationError(f"packages: there is no folder {packages!r}")
     if sandbox == "unsafe":
         from .unsafe import UnsafeBackend
 
@@ -88,4 +86,5 @@ def make_backend(
         return AutoBackend(preimport=preimport)
     from .jail import JailBackend
 
-    return JailBackend(tier=tier, packages=packages, preimport=preimport, folders=folders)
+    folder = None if packages is None else os.fspath(packages)
+    return JailBackend(tier=tier, packages=folder, preimport=preimport, folders=folders)

@@ -15,13 +15,13 @@ from dataclasses import replace
 import anyio
 import anyio.to_thread
 
-from callgate.artifacts import clean_name
 from callgate.errors import ConfigurationError, SandboxCrashed, SandboxError, SandboxUnavailable
 
 from .backend import Allowance, Files, python_here
 from .launching import ZygoteSettings
+from .packages import checked
 from .self_test import SELF_TEST_ALLOWANCE, prove
-from .staging import checked_folders, remove_abandoned
+from .staging import checked_folders, named_folders, remove_abandoned
 from .zygote import JailedGuest, Zygote
 
 __all__ = ["JailBackend"]
@@ -41,7 +41,8 @@ class JailBackend:
 
     Args:
         tier: 1 or 2 to insist on it; ``None`` takes the strongest that passes its self-test.
-        packages: a site-packages folder of the host that guests may import from, read-only.
+        packages: a folder of packages that guests may import from, read-only; its lock, if it has one, is of this
+            Python.
         preimport: modules imported ahead, for every guest.
         folders: folders of the host that guests may read, by their names below ``/input``. Only tier 1 has them.
 
@@ -60,7 +61,9 @@ class JailBackend:
         preimport: tuple[str, ...] = (),
         folders: Mapping[str, str | os.PathLike[str]] | None = None,
     ) -> None:
-        named = tuple(_named(name, path) for name, path in (folders or {}).items())
+        self.packages = () if packages is None else checked(packages).shown
+        """Names and versions of what is in `packages`, for models."""
+        named = named_folders(folders or {})
         if named and tier == 2:
             raise ConfigurationError(f"folders: {_NO_FILES}")
         self._settings = ZygoteSettings(tier=tier or 1, packages=packages, preimport=preimport, folders=named)
@@ -177,13 +180,6 @@ class JailBackend:
             await zygote.close()
             raise
         return zygote
-
-
-def _named(name: str, path: str | os.PathLike[str]) -> tuple[str, str]:
-    """The operator's folder, under a name that is one step below /input."""
-    if not name or "/" in name or clean_name(name) != name:
-        raise ConfigurationError(f"folders: {name!r} is no name of a folder below /input, such as 'data'")
-    return name, os.path.abspath(path)
 
 
 def _check_from_outside(pid: int) -> None:

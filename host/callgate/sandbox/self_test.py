@@ -17,7 +17,7 @@ from callgate.limits import Limits
 
 from .backend import Allowance, Backend, Guest
 
-__all__ = ["ATTEMPTS", "SELF_TEST_ALLOWANCE", "Fact", "Trial", "confinement_steps", "explain_status", "prove", "tried"]
+__all__ = ["ATTEMPTS", "SELF_TEST_ALLOWANCE", "Fact", "Trial", "confinement_steps", "prove", "tried"]
 
 SELF_TEST_ALLOWANCE = Allowance(10.0, 64 << 20, 8, 1 << 20)
 ATTEMPTS = {
@@ -83,7 +83,7 @@ async def prove(
     finally:
         ended = await guest.aclose()
     if not answer:
-        raise SandboxUnavailable(ended.reason or f"a child could not be confined: {explain_status(ended.status or 0)}")
+        raise SandboxUnavailable(ended.reason or f"a child could not be confined: {_step(ended.status or 0)} failed")
     try:
         message = json.loads(answer)
         held = message.get("result", {}).get("value")
@@ -96,10 +96,9 @@ async def prove(
         raise SandboxUnavailable(f"its self-test found it open: {found}")
 
 
-def explain_status(status: int) -> str:
-    """The exit status of a child that never served, in words."""
+def _step(status: int) -> str:
     known = 100 <= status < 100 + len(confinement_steps)
-    return f"{confinement_steps[status - 100] if known else f'status {status}'} failed"
+    return confinement_steps[status - 100] if known else f"status {status}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +130,8 @@ class Trial:
     """Opening one more guest."""
     sharing: str = ""
     """How far guests share the memory that they are forked from."""
+    no_files: str = ""
+    """Why its guests have no files, and which sandbox has them; empty if they can have some."""
 
 
 async def tried(backend: Backend) -> Trial:
@@ -145,6 +146,7 @@ async def tried(backend: Backend) -> Trial:
             return Trial(
                 works=True, description=backend.description, start_seconds=ready - started,
                 open_seconds=opened - ready, sharing=getattr(backend, "sharing", ""),
+                no_files=getattr(backend, "no_files", f"{backend.name} has no files"),
             )  # fmt: skip
     except CallgateError as error:
         return Trial(works=False, reason=str(error))

@@ -21,11 +21,12 @@ from io import BufferedWriter
 from pathlib import Path
 from typing import Literal
 
+from callgate.artifacts import clean_name
 from callgate.errors import ConfigurationError, SandboxCrashed, SandboxUnavailable
 
 from .backend import Files
 
-__all__ = ["Staging", "checked_folders", "remove_abandoned"]
+__all__ = ["Staging", "checked_folders", "named_folders", "remove_abandoned"]
 
 _PREFIX = "callgate-files-"
 _FICLONE = 0x40049409
@@ -119,6 +120,14 @@ def remove_abandoned() -> None:
                     _remove_if_abandoned(entry)
 
 
+def named_folders(folders: Mapping[str, str | os.PathLike[str]]) -> tuple[tuple[str, str], ...]:
+    """The operator's folders, each under a name that is one step below /input. Raises `ConfigurationError`."""
+    for name in folders:
+        if not name or "/" in name or clean_name(name) != name:
+            raise ConfigurationError(f"folders: {name!r} is no name of a folder below /input, such as 'data'")
+    return tuple((name, os.path.abspath(path)) for name, path in folders.items())
+
+
 def checked_folders(folders: Mapping[str, str]) -> None:
     """Look through the operator's folders, by their names. Blocks: call it in a thread.
 
@@ -131,7 +140,7 @@ def checked_folders(folders: Mapping[str, str]) -> None:
             mode = os.stat(path).st_mode
             if not stat.S_ISDIR(mode):
                 raise NotADirectoryError
-        except OSError:
+        except (OSError, ValueError):
             raise ConfigurationError(f"folders: {name!r}: there is no folder {path!r}") from None
         if os.geteuid() == 0 and mode & 0o005 != 0o005 and os.stat(path).st_uid != _NOBODY:
             raise ConfigurationError(

@@ -24,7 +24,6 @@ from .backend import Allowance, Collected, Files, GuestExit, Usage
 from .collecting import Seen, collected
 from .launching import ZygoteSettings, end_at_once, launched
 from .pipes import FILES_HINT, Pipes, ProcessGuest, make_pipes, readers
-from .self_test import explain_status
 from .staging import Staging
 
 __all__ = ["JailedGuest", "Zygote"]
@@ -32,6 +31,7 @@ __all__ = ["JailedGuest", "Zygote"]
 _PACKET = 1 << 16
 _START_SECONDS = 30.0
 _GONE_SECONDS = 10.0
+_NOTHING = Collected()
 
 
 class JailedGuest(ProcessGuest):
@@ -58,7 +58,7 @@ class JailedGuest(ProcessGuest):
         """Name of its files in the zygote's staging folder."""
 
     def handed_over(self, pid: int, pidfd: int, output: int | None) -> None:
-        """The process exists, and has handed these descriptors over."""
+        """The process exists. Takes over these descriptors; `output` is its /output, in tier 1."""
         self.began(pid, pidfd)
         self._exists = True
         if output is not None and self._released:
@@ -73,28 +73,24 @@ class JailedGuest(ProcessGuest):
         self._gone.set()
 
     async def spawned(self) -> None:
-        """Wait until the process exists. Raises `SandboxCrashed` if it could not be forked, or not be confined."""
+        """Wait until the process exists. Raises `SandboxCrashed` if the zygote could not fork it."""
         await self._spawned.wait()
         if self._exit is not None and not self._exists:
-            status, reason = self._exit.status, self._exit.reason
-            if status is None:
-                raise SandboxCrashed(f"the zygote could not fork a guest: {reason or 'it ended at once'}")
-            raise SandboxCrashed(f"a child could not be confined: {explain_status(status)}")
+            raise SandboxCrashed(f"the zygote could not fork a guest: {self._exit.reason or 'it ended at once'}")
 
     async def collect(self, most: int, most_bytes: int) -> Collected:
         """The files in /output that are new or have changed since the last call: see `Guest`."""
         if self._output < 0:
-            return Collected()
+            return _NOTHING
         try:
             now = os.fstat(self._output)
             if now.st_mtime_ns == 0 and now.st_ctime_ns == self._untouched:  # as it was handed over
-                return Collected()
+                return _NOTHING
             held = [os.dup(self._output)]  # a task that closes the guest meanwhile closes its own
         except OSError as error:
             return Collected(left=(f"no file in /output was kept: {error.strerror}{FILES_HINT}",))
-        finally:
-            if self.killed:
-                self._close_output()
+        if self.killed:
+            self._close_output()
 
         def search() -> Collected:
             fd = held.pop()  # asyncio's own cancellation does not wait for this thread
@@ -231,7 +227,7 @@ class Zygote:
                         )
                     await anyio.to_thread.run_sync(partial(_lay_down, self._staging, files, folders, guest))
                     theirs.append(_pipe_with(guest.staged))
-                packet = {"spawn": number, "allowance": asdict(allowance), "files": bool(files)}
+                packet = {"spawn": number, "allowance": asdict(allowance), "files": len(files or ())}
                 await self._send(json.dumps(packet).encode(), theirs)
                 sent = True
             finally:

@@ -17,13 +17,16 @@ import keyword
 import unicodedata
 from collections import Counter
 from collections.abc import Collection
+from typing import Final
 
 from callgate.errors import ConfigurationError
 
 __all__ = [
-    "RESERVED_NAMES", "check_name", "imported_name", "is_attribute", "is_reserved", "python_name", "spellings",
+    "READ_ARTIFACT", "RESERVED_NAMES", "check_name", "imported_name", "is_attribute", "is_reserved", "python_name",
+    "spellings",
 ]  # fmt: skip
 
+READ_ARTIFACT: Final = "read_artifact"
 RESERVED_NAMES = frozenset(
     {
         # methods of the wire
@@ -35,6 +38,7 @@ RESERVED_NAMES = frozenset(
         "execute_tool_plan",
         "search_tools",
         "describe_tools",
+        READ_ARTIFACT,
         # names that every program has
         "ToolError",
         "inputs",

@@ -1,7 +1,7 @@
 """The order in which a freshly forked child gives everything up. Nothing here can be undone; any failure ends the
 child.
 
-1. Tier 1: a mount namespace with /input, /tmp and /output of its own, of which the host gets the last. 2. Its own three
+1. Tier 1: a mount namespace with /input, /tmp and /output of its own. 2. Its own three
 descriptors, no other. 3. Tier 1: a user namespace in which its user has no name (and RLIMIT_NPROC counts it alone).
 Tier 2: root becomes nobody. 4. rlimits. 5. No capability. 6. Landlock. 7. seccomp, last, since it forbids all of the
 above.
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from . import landlock
 from .capabilities import NOBODY, become, die_with_parent, drop_all, drop_bounding_set
@@ -49,7 +49,7 @@ def confine(
     own_files: bool,
     own_cgroup: bool,
     folders: Sequence[str] = (),
-    hand_over: Callable[..., None] = lambda *_: None,
+    scratch: int = -1,
 ) -> None:
     """Confine this process. `descriptors` become fd 0, 1 and 2. Raises `Step`, after which the process must exit.
 
@@ -68,7 +68,7 @@ def confine(
         it has a /tmp, and may change modes and times.
         own_cgroup: whether a cgroup counts its processes.
         folders: names of the operator's folders in /input.
-        hand_over: called while all descriptors are open; in tier 1 with a descriptor of the empty /output.
+        scratch: in tier 1, a descriptor of its /tmp and /output: see `root.make_scratch`.
     """
     step = 0
     try:
@@ -81,10 +81,7 @@ def confine(
                 mount_input(os.read(descriptors[3], 64).decode(), folders)
             inputs = os.listdir(INPUT) if descriptors[3:] else folders
             step = 3
-            mount_scratch(allowance["max_file_bytes"], inputs)
-            hand_over(os.open(OUTPUT, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
-        else:
-            hand_over()
+            mount_scratch(scratch, inputs)
         step = 0
         for number, fd in enumerate(descriptors[:3]):
             os.dup2(fd, number)

@@ -26,12 +26,16 @@ from .syscalls import libc, syscall
 _READ_ONLY, _NOSUID, _NODEV, _NOEXEC = 1, 2, 4, 8  # the same bits for mount(2) and mount_setattr(2)
 _BIND, _MOVE, _RECURSIVE, _PRIVATE = 0x1000, 0x2000, 0x4000, 1 << 18
 _DETACH = 2
+# linux/mount.h: FSOPEN_CLOEXEC and FSMOUNT_CLOEXEC, FSCONFIG_SET_STRING and _CMD_CREATE, MOVE_MOUNT_F_EMPTY_PATH
+_CLOSE_ON_EXEC, _SET_STRING, _CREATE, _EMPTY_PATH = 1, 1, 6, 4
 _AT_RECURSIVE = 0x8000
 
 PYTHON = f"/python/lib/python{sys.version_info[0]}.{sys.version_info[1]}"
 EXECUTABLE = "/python/bin/python3"
 INPUT, OUTPUT, SCRATCH = "/input", "/output", "/scratch"
 _STAGING = "staging"
+_SCREENS = "_tkinter."
+"""Draws on a screen, which no guest has: its libraries would be some twenty mounts more for each guest."""
 _INODES = 4096
 """Files, folders and links that a guest can make."""
 
@@ -94,7 +98,7 @@ def _load_and_list(folders: list[str]) -> list[str]:
     for folder in folders:
         for where, _, files in os.walk(folder):
             for file in files:
-                if file.endswith(".so"):
+                if file.endswith(".so") and not file.startswith(_SCREENS):
                     try:
                         ctypes.CDLL(os.path.join(where, file))
                     except OSError:  # one that cannot be loaded here cannot be loaded inside either
@@ -207,25 +211,48 @@ def mount_input(name: str, folders: Sequence[str]) -> None:
     libc("mount", own.encode(), INPUT.encode(), None, _BIND | _RECURSIVE, None)
 
 
-def mount_scratch(size: int, inputs: Sequence[str] = ()) -> None:
-    """Give this process a /tmp and an /output of its own, gone with its mount namespace. Raises `OSError`.
+def make_scratch(size: int, links: int = 0) -> tuple[int, int]:
+    """Make a file system of `size` bytes that has /tmp and /output, and is mounted nowhere yet. Raises `OSError`.
 
-    The time of change of /output is 0 until a name in it changes.
+    Returns a descriptor of the mount and one of /output, whose time of change is 0 until a name in it changes.
 
     Args:
-        size: bytes of all files in them.
+        size: bytes of all files in it.
+        links: links that it is to have room for, besides what a guest makes.
+    """
+    made = syscall("fsopen", ctypes.c_char_p(b"tmpfs"), _CLOSE_ON_EXEC)
+    try:
+        for key, value in ((b"size", b"%d" % size), (b"nr_inodes", b"%d" % (_INODES + links))):
+            syscall("fsconfig", made, _SET_STRING, ctypes.c_char_p(key), ctypes.c_char_p(value), 0)
+        syscall("fsconfig", made, _CREATE, None, None, 0)
+        mount = syscall("fsmount", made, _CLOSE_ON_EXEC, _NOSUID | _NODEV | _NOEXEC)
+    finally:
+        os.close(made)
+    try:
+        for name in ("tmp", "output"):
+            os.mkdir(name, 0o755, dir_fd=mount)
+        os.utime("output", (0, 0), dir_fd=mount)
+        return mount, os.open("output", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=mount)
+    except BaseException:
+        os.close(mount)
+        raise
+
+
+def mount_scratch(mount: int, inputs: Sequence[str] = ()) -> None:
+    """Mount what `make_scratch` has made; it is gone with this mount namespace. Raises `OSError`.
+
+    Args:
+        mount: a descriptor.
         inputs: names in /input that are to lead there from /output, too.
     """
-    options = f"mode=755,size={size},nr_inodes={_INODES + len(inputs)}"
-    libc("mount", b"scratch", SCRATCH.encode(), b"tmpfs", _NOSUID | _NODEV | _NOEXEC, options.encode())
-    os.mkdir(f"{SCRATCH}/tmp")
-    os.mkdir(f"{SCRATCH}/output")
-    for name in inputs:
-        with contextlib.suppress(OSError):  # no room
-            os.symlink(f"{INPUT}/{name}", f"{SCRATCH}/output/{name}")
-    os.utime(f"{SCRATCH}/output", (0, 0))
+    syscall("move_mount", mount, ctypes.c_char_p(b""), -100, ctypes.c_char_p(SCRATCH.encode()), _EMPTY_PATH)
+    if inputs:
+        for name in inputs:
+            with contextlib.suppress(OSError):  # no room
+                os.symlink(f"{INPUT}/{name}", f"{SCRATCH}/output/{name}")
+        os.utime(f"{SCRATCH}/output", (0, 0))
 
 
 def unmount_scratch() -> None:
-    """Forget what `mount_scratch` made. Raises `OSError`."""
+    """Forget what `mount_scratch` has mounted. Raises `OSError`."""
     libc("umount2", SCRATCH.encode(), _DETACH)

@@ -20,8 +20,9 @@ def _table(text: str) -> dict[str, tuple[int | None, int | None]]:
 
 
 _JAIL: Final = _table("""
-capset 126 91 | landlock_add_rule 445 445 | landlock_create_ruleset 444 444 | landlock_restrict_self 446 446 |
-mount_setattr 442 442 | pivot_root 155 41 | seccomp 317 277
+capset 126 91 | fsconfig 431 431 | fsmount 432 432 | fsopen 430 430 | landlock_add_rule 445 445 |
+landlock_create_ruleset 444 444 | landlock_restrict_self 446 446 | mount_setattr 442 442 | move_mount 429 429 |
+pivot_root 155 41 | seccomp 317 277
 """)
 
 ALLOWED: Final = _table("""

@@ -12,10 +12,10 @@ from callgate.errors import SandboxCrashed
 from callgate.sandbox.docker.backend import DockerBackend
 from callgate.sandbox.docker.engine import Engine
 from callgate.sandbox.docker.guest import ContainerGuest
+from callgate.testing.verbs import DEAF
 from sandbox.asking import ALLOWANCE, SECONDS, ask, request
 from sandbox.docker.owned import none_left
 from sandbox.docker.peer import refusing_removals
-from sandbox.test_conformance import DEAF
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("default_image")]
 

@@ -246,6 +246,19 @@ async def test_a_folder_that_is_not_there_is_told(engine: Engine, default_image:
     await none_left(engine)
 
 
+async def test_a_folder_with_a_pipe_and_a_name_that_leads_elsewhere_are_refused(
+    default_image: ImageFacts, tmp_path: Path
+) -> None:
+    os.chmod(tmp_path, 0o755)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ConfigurationError, match=r"folders: 'data': '.*/pipe' is a FIFO"):
+        async with DockerBackend(folders={"data": tmp_path}):
+            pass
+    for name in ("..", "a/b", "", "../packages"):
+        with pytest.raises(ConfigurationError, match="is no name of a folder below /input"):
+            DockerBackend(folders={name: tmp_path})
+
+
 async def test_a_tenants_containers_have_no_files_and_say_so(default_image: ImageFacts) -> None:
     with pytest.raises(ConfigurationError, match="folders: containers that serve run after run"):
         DockerBackend(per="tenant", folders={"data": "/"})

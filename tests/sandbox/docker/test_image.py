@@ -7,7 +7,6 @@ import io
 import json
 import re
 import tarfile
-import zipfile
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from callgate.sandbox.docker import build_context, image
 from callgate.sandbox.docker.engine import Engine, EngineRefused
 from callgate.sandbox.docker.image import ImageFacts
 from sandbox.docker.owned import eventually
+from wheels import wheel
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -115,19 +115,6 @@ def build_ids(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr("callgate.sandbox.docker.image.uuid.uuid4", new)
     return ids
-
-
-def wheel(folder: Path, name: str = "callgate_test_package") -> str:
-    """The path of a wheel, so that pip needs no index."""
-    about = f"{name}-1.5.dist-info"
-    path = folder / f"{name}-1.5-py3-none-any.whl"
-    with zipfile.ZipFile(path, "w") as file:
-        file.writestr(f"{name}/__init__.py", "ORDER = 'x' in {'a', 'b', 'c', 'd', 'e'}\nANSWER = 42\n")
-        file.writestr(f"{name}/tests/test_it.py", "")
-        file.writestr(f"{about}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.5\n")
-        file.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        file.writestr(f"{about}/RECORD", "")
-    return str(path)
 
 
 async def test_the_image_says_what_it_is(engine: Engine, default_image: ImageFacts) -> None:

@@ -72,6 +72,13 @@ async def test_programs_run_with_another_runtime(
             assert result.value == 42, result.error
             assert result.logs == "x\n"
             assert result.usage.cpu_seconds is not None
+            code = "with open('out.txt', 'w') as file:\n    file.write(open('in.txt').read().upper())"
+            result = await runtime.execute_code(code, files={"in.txt": b"in"})
+            assert [(each.name, each.text) for each in result.artifacts] == [("out.txt", "IN")], result.error
+            async with runtime.session(files={"in.txt": b"in"}) as session:
+                for number in (1, 2):  # stopped, and going on
+                    result = await session.execute_code(f"with open('{number}', 'w') as file:\n    file.write('x')")
+                    assert [each.name for each in result.artifacts] == [str(number)], (result.error, result.notes)
             result = await runtime.execute_code("while True: pass", limits=LIMITS.replace(wall_seconds=3))
             assert result.error is not None
             assert result.error.limit == "wall_seconds"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 from mcp.client import Client
+from mcp.shared.exceptions import MCPError
 
 from callgate import Artifact, Runtime, tool
-from callgate.artifacts import NOT_HERE
+from callgate.artifacts import NOT_HERE, Artifacts
+from callgate.mcp.server import resources
 from callgate.mcp.server.clients import Serving
 from callgate.mcp.server.gateway import Gateway
 
@@ -63,3 +66,40 @@ async def test_the_shelf_of_a_client_outlives_a_change_of_its_list_of_tools() ->
 
         runtime.registry.add(more)
         assert (await run(client, f"await size({handle!r})")).structured_content["value"] == 3
+
+
+async def test_a_client_whose_list_grows_gets_read_artifact_once_it_has_something_to_read() -> None:
+    async with Runtime([draw, size], pool_size=0) as runtime:
+        server = Gateway(runtime, Serving(reveal=True)).server
+        async with Client(server, mode="legacy") as one, Client(server, mode="legacy") as other:
+            assert "read_artifact" not in [each.name for each in (await one.list_tools()).tools]
+            handle = (await run(one, "await draw()")).structured_content["value"]["artifact"]
+            assert [each.name for each in (await one.list_tools()).tools][-1] == "read_artifact"
+            assert "read_artifact" not in [each.name for each in (await other.list_tools()).tools]
+            read: Any = await one.call_tool("read_artifact", {"artifact": handle, "offset": 2})
+            assert read.content[0].text == "a.csv (text/csv, 3 bytes), bytes 2 to 3; the end:\nb"
+            assert (read.structured_content["text"], read.structured_content["next_offset"]) == ("b", None)
+            await run(other, "await draw()")
+            refused: Any = await other.call_tool("read_artifact", {"artifact": handle})
+            assert refused.is_error
+            assert NOT_HERE in refused.content[0].text
+
+
+async def test_a_client_whose_list_stays_reads_on_in_a_program() -> None:
+    runtime = Runtime([draw, size], pool_size=0)
+    async with runtime, Client(Gateway(runtime, Serving()).server, mode="legacy") as client:
+        result = await run(client, "print('x' * 20_000)")
+        found = re.search(r'read_artifact\("(art_[0-9a-f]{32})", offset=(\d+)\)', result.content[0].text)
+        assert found is not None
+        read = await run(client, f"(await read_artifact({found[1]!r}, offset={found[2]}, limit=7)).text")
+        assert read.structured_content["value"] == "x" * 7
+        assert "read_artifact" not in [each.name for each in (await client.list_tools()).tools]
+
+
+async def test_what_is_too_long_for_http_is_refused_before_it_is_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Encoding 32 MB takes the event loop most of a second, and any client may ask for it again and again."""
+    monkeypatch.delattr("base64.b64encode")
+    shelf = Artifacts().shelf()
+    kept = shelf.add(Artifact.from_bytes(b"\0" * 2_000_000, "large.bin"))
+    with pytest.raises(MCPError, match=r"large.bin has 2,000,000 bytes, and clients read 1,000,000 over HTTP"):
+        resources.read(shelf, f"{resources.SCHEME}{kept.handle}", http=True)

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 from mcp import Client
-from mcp_types import CallToolResult, ImageContent, TextContent
+from mcp_types import CallToolResult, ImageContent, ResourceLink, TextContent
 from mcp_types import Tool as McpTool
 
 from callgate import Limits, Runtime, Tool
@@ -128,4 +128,5 @@ async def test_programs_see_handles() -> None:
         result = await client.call_tool("execute_code", {"code": "await ev_image()"})
         assert isinstance(result, CallToolResult)
         assert '"artifact": "art_' in text(result)
-        assert len(result.content) == 1
+        assert "artifact.png is not shown to you: only PNG" in text(result)
+        assert [type(each) for each in result.content] == [TextContent, ResourceLink]

@@ -8,9 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 from callgate.agent.events import Resumed, TaskBegan
+from callgate.agent.models.fitting import MAX_PICTURES
+from callgate.agent.models.messages_json import pictures_in
 from callgate.agent.models.model import Message, ToolReplies
 from callgate.agent.routing.offers import mode_of
 from callgate.errors import ConfigurationError
+from callgate.runtime.pictures import pictures_of
 from callgate.runtime.sync.elsewhere import wait_for
 
 from .event_log import EventLog
@@ -162,6 +165,8 @@ class Agent(AgentOptions):
                 )
             log = EventLog(replace(self, mode=state.task.mode), state, transcript, seconds)
             reason = "the run did not end" if end is None else end.outcome
+            if isinstance(source, AgentResult) and self.pictures:
+                await _show_again(source, log)
             log.add(Resumed(turns=state.turns, model=self.model.name, reason=reason))
             answer_unknown(log)
             return await TaskRun(log).run()
@@ -176,3 +181,11 @@ class Agent(AgentOptions):
 
     def _message_of(self, replies: ToolReplies) -> Message:
         return replies if self.planner is None else self.planner.tell(replies)
+
+
+async def _show_again(source: AgentResult, log: EventLog) -> None:
+    """Keep the newest pictures of the conversation whose artifacts the result still has."""
+    there = {artifact.sha256: artifact for artifact in source.artifacts}
+    shown = [each.sha256 for message in log.state.messages for each in pictures_in(message)]
+    again = [there[each] for each in dict.fromkeys(reversed(shown)) if each in there][:MAX_PICTURES]
+    log.keep((await pictures_of(again[::-1], MAX_PICTURES)).shown)

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from callgate.agent.models.model import ToolCall
+from callgate.artifacts import HANDLE
 
 __all__ = ["GO_ON", "Action", "Repetition", "Verdict"]
 
@@ -240,4 +241,5 @@ def _key(call: ToolCall) -> bytes:
 
 
 def _digest(text: str) -> bytes:
+    text = HANDLE.sub("art_", text)  # the handles of artifacts are others each time
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

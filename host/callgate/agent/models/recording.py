@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -22,6 +21,7 @@ from typing import Any, Literal, TypeVar
 import anyio.lowlevel
 from pydantic import BaseModel, ValidationError
 
+from callgate.artifacts import HANDLE
 from callgate.errors import ConfigurationError, ModelRejected
 
 from .connection import SHORTEST_SECRET, secrets_of
@@ -32,8 +32,6 @@ from .scripted import in_pieces
 
 __all__ = ["RecordingModel", "ReplayModel"]
 
-_HANDLE = re.compile("art_[0-9a-f]{32}")
-"""Handles of artifacts are others each time; digests leave them out."""
 _SHOWN = 200
 """Characters of a text in the readable part of a line, and in errors."""
 
@@ -234,7 +232,7 @@ def _digests(request: Request, redacted: Callable[[str], str]) -> tuple[str, _Pa
     if request.json_schema is not None:
         choice += f", output {_digest(dict(request.json_schema))}"
     messages = tuple(
-        _digest(_HANDLE.sub("art_", redacted(_canonical(message_to_json(each))))) for each in request.messages
+        _digest(HANDLE.sub("art_", redacted(_canonical(message_to_json(each))))) for each in request.messages
     )
     return choice, _Parts(system=_digest(redacted(request.system)), tools=tools, messages=messages)
 

@@ -48,6 +48,7 @@ _META: dict[str, tuple[str, Caller | None]] = {
     "describe_tools": ("Describe tools", None),
     "execute_code": ("Run a program", "code"),
     "execute_tool_plan": ("Run a plan of tool calls", "plan"),
+    "read_artifact": ("Read a file", None),
 }
 """The title of each meta-tool, and the caller as which its runs call tools."""
 
@@ -91,6 +92,8 @@ class Listing:
         conversation = self.conversation(client)
         found = conversation.found
         before = client.listed
+        if conversation.reads:
+            found = (*found, "read_artifact")
         if before is None or before[0] is not tools or before[1] != found:
             before = client.listed = tools, found, self._listed(conversation.tool_definitions("mcp"))
         return before[2]

@@ -8,7 +8,7 @@ Clients drop long messages over HTTP, so there a list comes in pages, and a reso
 from __future__ import annotations
 
 import base64
-import re
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -31,7 +31,6 @@ from .results import MAX_HTTP_BYTES, sendable
 __all__ = ["SCHEME", "links", "listed", "read"]
 
 SCHEME = "callgate://artifacts/"
-_URI = re.compile(re.escape(SCHEME) + "(art_[0-9a-f]{32})")
 _PAGE = 500
 _LINKS_SINCE = "2025-06-18"
 """Older clients know no links, and refuse a result that has one."""
@@ -68,10 +67,13 @@ def read(shelf: Shelf, uri: str, *, http: bool) -> ReadResourceResult:
         uri: as the client gave it.
         http: whether the result goes over HTTP.
     """
-    match = _URI.fullmatch(uri)
-    artifact = None if match is None else shelf.get(match[1])
+    handle = uri.removeprefix(SCHEME)
+    artifact = None if handle == uri else shelf.get(handle)
     if artifact is None:
         raise MCPError(INVALID_PARAMS, f"there is no resource {uri[:100]!r}: it is not kept any more, or never was")
+    longest = MAX_HTTP_BYTES - _ENVELOPE_BYTES if http else sys.maxsize
+    if artifact.size_bytes > longest:  # before it is copied and encoded
+        raise _too_long(artifact)
     contents: TextResourceContents | BlobResourceContents
     is_text = artifact.media_type.startswith("text/") or artifact.media_type in _TEXTS
     try:
@@ -83,13 +85,17 @@ def read(shelf: Shelf, uri: str, *, http: bool) -> ReadResourceResult:
     else:
         blob = base64.b64encode(artifact.data).decode()
         contents = BlobResourceContents(uri=uri, mime_type=artifact.media_type, blob=blob)
-    if http and len(contents.model_dump_json().encode()) > MAX_HTTP_BYTES - _ENVELOPE_BYTES:
-        raise MCPError(
-            INVALID_PARAMS,
-            f"{artifact.name} has {artifact.size_bytes:,} bytes, and clients read {MAX_HTTP_BYTES:,} over HTTP: read a "
-            "part of it in a program, or serve on stdio",
-        )
+    if http and len(contents.model_dump_json().encode()) > longest:
+        raise _too_long(artifact)
     return ReadResourceResult(contents=[contents])
+
+
+def _too_long(artifact: Artifact) -> MCPError:
+    return MCPError(
+        INVALID_PARAMS,
+        f"{artifact.name} has {artifact.size_bytes:,} bytes, and clients read {MAX_HTTP_BYTES:,} over HTTP: read a "
+        "part of it in a program, or serve on stdio",
+    )
 
 
 def _described(artifact: Artifact) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from callgate.limits import Limits
 from callgate.runtime.answers import Answer, Answers, CallOptions, ModelCall
 from callgate.runtime.model.decoding import decoded
 from callgate.runtime.model.definitions import Beside, ModelTools
-from callgate.runtime.model.meta import META_TOOLS, DefinitionOptions, checked_options
+from callgate.runtime.model.meta import ALL_META_TOOLS, META_TOOLS, DefinitionOptions, MetaTool, checked_options
 from callgate.runtime.model.providers import Provider
 from callgate.runtime.session import Session
 
@@ -91,9 +91,12 @@ class Conversation:
         self._session: Session | None = None
         self._exits = contextlib.AsyncExitStack()
         self._opening = anyio.Lock()
-        self._meta = options.get("meta", META_TOOLS)
+        self._meta: Collection[MetaTool] = options.get("meta", META_TOOLS)
+        self._reads = False
+        """Whether there is, or was, something for `read_artifact`, and the model's list may grow."""
         self._finds = next((name for name in _FIND if name in self._meta), None)
         self._grows = grows and self._finds is not None
+        self._may_read = grows and "read_artifact" not in self._meta
         self._entered = self._left = False
 
     async def __aenter__(self) -> Conversation:
@@ -158,6 +161,11 @@ class Conversation:
         """
         return self._state.to_json()
 
+    @property
+    def reads(self) -> bool:
+        """Whether the model's list of tools has ``read_artifact`` by now: there are, or were, artifacts."""
+        return self._reads
+
     # what the model calls
 
     async def handle(self, name: str, arguments: Mapping[str, Any] | str | None, **options: Any) -> str:
@@ -173,7 +181,8 @@ class Conversation:
         tool that is not visible here is refused, and the refusal says how to find the tool.
         """
         self._must_be_open()
-        call = ModelCall.of(None, self._meta, {**options, "limits": options.get("limits") or self._limits})
+        meta = (*self._meta, "read_artifact") if self._may_read else self._meta
+        call = ModelCall.of(None, meta, {**options, "limits": options.get("limits") or self._limits})
         if self._loaded is not None:
             self._loaded.refresh()
         hidden = self._hidden(str(name))
@@ -205,8 +214,8 @@ class Conversation:
 
     def _hidden(self, given: str) -> Answer | None:
         """The refusal of a call of a tool that the model does not see; None if the gate decides."""
-        if given in META_TOOLS:
-            if given in self._meta:
+        if given in ALL_META_TOOLS:
+            if given in self._meta or (given == "read_artifact" and self._reads):
                 return None
             return Answer(name=given, text=f"Error: {given} is not in your list of tools", ok=False, mistake=True)
         name = self._answers.names.resolve(given)
@@ -224,7 +233,7 @@ class Conversation:
     async def _learn(self, answer: Answer) -> None:
         """Teach the search which of its found tools were called with success."""
         among, searches = self._answers.reachable(self._within), self._state.searches
-        if answer.name in META_TOOLS:
+        if answer.name in ALL_META_TOOLS:
             await teach(self._over.search, searches, getattr(answer.result, "calls", ()), among)
         elif answer.ok:
             await credit(self._over.search, searches, answer.name, among)
@@ -251,9 +260,12 @@ class Conversation:
             direct = self._definitions.of({**self._now(), "direct": "all"}).names()
             shown = self._definitions.of(self._now()).names()
             new = self._state.add_found(name for name in answer.found if name in direct)
-            new = [name for name in new if name not in shown]
+            new = [self._answers.names.of(name) for name in new if name not in shown]
+        if self._may_read and not self._reads and len(self.artifacts):
+            self._reads = True
+            new.append("read_artifact")
         if new:
-            listed = ", ".join(self._answers.names.of(name) for name in new)
+            listed = ", ".join(new)
             lines.append(f"Your list of tools has changed. From your next turn on you can also call: {listed}.")
         return replace(answer, text="\n".join(lines), tools_changed=bool(new))
 
@@ -286,7 +298,7 @@ class Conversation:
 
     @property
     def _beside(self) -> Beside:
-        return Beside(tuple(self._state.found), self._grows, self._has_session)
+        return Beside(tuple(self._state.found), self._grows, self._has_session, self._reads)
 
     async def _open_session(self) -> tuple[Session, str]:
         """The session of programs, opened if there is none or it has ended; and a line for the model in the latter

@@ -28,6 +28,7 @@ from callgate.tools.faults import did_you_mean
 from .foreign import ModelNames, clean
 from .listing import NOTHING, Listing, listing, listing_beside
 from .meta import (
+    ALL_META_TOOLS,
     DEFAULT_INLINE_CHARACTERS,
     META_TOOLS,
     DefinitionOptions,
@@ -63,6 +64,8 @@ class Beside:
     """Whether tools that the model finds are added to its list."""
     session: bool = False
     """Whether programs see each other's variables."""
+    reads: bool = False
+    """Whether there are artifacts for `read_artifact`."""
 
 
 ALONE = Beside()
@@ -78,6 +81,7 @@ class Definitions:
             programs that are graphs of calls.
         python: returns the version of the Python that runs programs, ``3.11``; empty if not known yet.
         files: returns whether programs may have files.
+        packages: returns names and versions of what programs can import besides the standard library.
     """
 
     def __init__(
@@ -87,6 +91,7 @@ class Definitions:
         language: Language = "full",
         python: Callable[[], str] = str,
         files: Callable[[], bool] = bool,
+        packages: Callable[[], tuple[str, ...]] = tuple,
     ) -> None:
         self.registry = registry
         self.names = ModelNames(registry)
@@ -95,6 +100,7 @@ class Definitions:
         self.language = language
         self.python = python
         self.files = files
+        self.packages = packages
         self._tools: tuple[Tool, ...] | None = None
         self._made: dict[str, str] = {}
 
@@ -104,7 +110,8 @@ class Definitions:
         if tools is not self._tools or len(self._made) >= _MOST_CACHED:
             self._made.clear()
             self._tools = tools
-        key = repr((provider, sorted(options.items(), key=lambda item: item[0]), beside, self.python(), self.files()))
+        now = (self.python(), self.files(), self.packages())
+        key = repr((provider, sorted(options.items(), key=lambda item: item[0]), beside, *now))
         text = self._made.get(key)
         if text is None:
             made = self.of(options, beside, checked_provider(provider)).definitions()
@@ -130,7 +137,7 @@ class ModelTools:
         self._provider: Provider = provider
         self._options = options
         self._beside = beside
-        self._meta = [name for name in META_TOOLS if name in options.get("meta", META_TOOLS)]
+        self._meta = [name for name in ALL_META_TOOLS if name in options.get("meta", META_TOOLS)]
         self._code = options.get("programmatic")
         self._check_what_the_provider_has()
         self._within = self._named("tools", None)
@@ -143,6 +150,8 @@ class ModelTools:
         here = self.situation()
         made = [self._of_meta(name, here) for name in self._meta]
         made += [self._of_tool(tool) for tool in self.direct()]
+        if self._beside.reads and "read_artifact" not in self._meta:
+            made.append(self._of_meta("read_artifact", here))
         late = [each for each in made if each.get("defer_loading")]
         if self._provider == "openai-responses" and late:
             made.append({"type": "tool_search"})
@@ -167,6 +176,7 @@ class ModelTools:
             language=self._whole.language,
             python=self._whole.python(),
             files=self._whole.files(),
+            packages=self._whole.packages(),
             limits=self._whole.limits,
             sample=sample_of(self._for("code"), names),
             plan_sample=chain_of(self._for("plan"), names),

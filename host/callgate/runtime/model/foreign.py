@@ -18,7 +18,7 @@ from collections.abc import Iterable
 
 from callgate.tools import Registry, Tool
 
-from .meta import META_TOOLS
+from .meta import ALL_META_TOOLS
 
 __all__ = ["MAX_NAME", "ModelNames", "clean", "fitted", "one_line"]
 
@@ -104,6 +104,6 @@ class ModelNames:
     def _refresh(self) -> None:
         tools = self._registry.tools()
         if tools is not self._tools:
-            self._names = fitted((tool.name for tool in tools), META_TOOLS)
+            self._names = fitted((tool.name for tool in tools), ALL_META_TOOLS)
             self._back = {made: name for name, made in self._names.items() if made != name}
             self._tools = tools

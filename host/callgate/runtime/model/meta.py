@@ -1,4 +1,4 @@
-"""The four meta-tools (names, arguments, answers), and the options of definitions. Knows no tool, and calls nothing."""
+"""The meta-tools (names, arguments, answers), and the options of definitions. Knows no tool, and calls nothing."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from callgate.tools.json_schema import SchemaArguments
 from callgate.tools.tool import DETAILS
 
 __all__ = [
+    "ALL_META_TOOLS",
     "DEFAULT_INLINE_CHARACTERS",
     "META_TOOLS",
     "DefinitionOptions",
@@ -24,9 +25,11 @@ __all__ = [
     "validated",
 ]
 
-MetaTool = Literal["search_tools", "describe_tools", "execute_code", "execute_tool_plan"]
-META_TOOLS: tuple[MetaTool, ...] = get_args(MetaTool)
+MetaTool = Literal["search_tools", "describe_tools", "execute_code", "execute_tool_plan", "read_artifact"]
+ALL_META_TOOLS: tuple[MetaTool, ...] = get_args(MetaTool)
 """In the order in which a model is shown them."""
+META_TOOLS: tuple[MetaTool, ...] = ALL_META_TOOLS[:4]
+"""Those that a model has by default. A conversation adds ``read_artifact`` when there is something to read."""
 _OTHER_NAMES: dict[str, MetaTool] = {"execute_plan": "execute_tool_plan"}
 """Names that models know from other systems."""
 
@@ -87,6 +90,12 @@ _INPUT: dict[MetaTool, Schema] = {
         steps={"type": "array", "minItems": 1, "items": _STEP},
         output_steps=_texts("Ids of the steps whose results you want to see; all unless given."),
     ),
+    "read_artifact": _closed(
+        "artifact",
+        artifact=_text('Its handle: "art_...".'),
+        offset={"type": "integer", "minimum": 0, "description": "First byte; 0 unless given."},
+        limit={"type": "integer", "minimum": 1, "description": "Most bytes."},
+    ),
 }
 _PLAN_AS_TEXT = _closed(
     "plan",
@@ -116,6 +125,7 @@ _OUTPUT: dict[MetaTool, Schema] = {
         logs=_text("What was printed."),
         value={"description": "The value of the last expression."},
         notes=_texts("How the program ended: calls that it never awaited, tasks that were cancelled."),
+        artifacts={**_OBJECTS, "description": "Files and pictures that it made, with their handles."},
         **_RUN,
     ),
     "execute_tool_plan": _object(
@@ -124,6 +134,16 @@ _OUTPUT: dict[MetaTool, Schema] = {
         outputs={"type": "object", "description": "Results by step."},
         steps=_OBJECTS,
         **_RUN,
+    ),
+    "read_artifact": _object(
+        "artifact name media_type bytes offset next_offset",
+        artifact=_STRING,
+        name=_STRING,
+        media_type=_STRING,
+        bytes={"type": "integer"},
+        offset={"type": "integer"},
+        text=_text("Missing where it is not text."),
+        next_offset={"type": ["integer", "null"]},
     ),
 }
 
@@ -176,7 +196,8 @@ class DefinitionOptions(TypedDict, total=False):
     """Names of the tools that the model may call itself, each with a definition of its own. None by default. Tools that
     do not allow ``direct`` callers are left out of ``"all"``, and refused by name."""
     meta: Collection[MetaTool]
-    """The meta-tools to define; all four by default."""
+    """The meta-tools to define: by default the four of `META_TOOLS`. A conversation whose list grows adds
+    ``read_artifact`` once it has artifacts."""
     tools: Collection[str] | None
     """Names of the tools that this model has. None (the default): all. Give `handle` the same names."""
     texts: Mapping[MetaTool, str]
@@ -218,5 +239,5 @@ def checked_options(options: Mapping[str, Any]) -> None:
             also = ", or 'all'" if all_of_them else ""
             raise ConfigurationError(f"{name} is a list of names{also}: {name}=['get_weather'], not {value!r}")
     for name in (*options.get("meta", ()), *(options.get("texts") or {})):
-        if name not in META_TOOLS:
-            raise ConfigurationError(f"there is no meta-tool {name!r}; there are: {', '.join(META_TOOLS)}")
+        if name not in ALL_META_TOOLS:
+            raise ConfigurationError(f"there is no meta-tool {name!r}; there are: {', '.join(ALL_META_TOOLS)}")

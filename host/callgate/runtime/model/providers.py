@@ -10,6 +10,7 @@ all tool messages of a turn.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, get_args
 
@@ -143,11 +144,13 @@ FROM_TOOLS = "The pictures of the tool results above. Tools and programs made th
 
 
 def label(picture: PictureReference, call_id: str = "") -> str:
-    """A line that says which picture follows."""
-    return f"{picture.name[:_LABEL_CHARACTERS]}{f', of the call {call_id}' if call_id else ''}:"
+    """A line that says which picture follows. A program chose its name, and the line may stand in the user's place: of
+    the name only letters, digits and ``._-/`` stay, so that it says nothing else."""
+    name = re.sub(r"[^\w./-]", "_", picture.name)[:_LABEL_CHARACTERS]
+    return f"{name}{f', of the call {call_id}' if call_id else ''}:"
 
 
-_LABEL_CHARACTERS = 200
+_LABEL_CHARACTERS = 60
 
 
 def blocks(provider: Provider, text: str, pictures: Sequence[Picture]) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ Rules for the texts:
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Literal
 
@@ -59,6 +59,8 @@ class Situation:
     """For the example of a plan."""
     files: bool = False
     """Whether programs may have files: given ones in ``/input``, and those that they leave in ``/output``."""
+    packages: tuple[str, ...] = ()
+    """Names and versions of what programs can import besides the standard library; those to name first stand first."""
     plan_as_text: bool = False
     """Whether a plan is one argument, which is JSON text."""
 
@@ -74,8 +76,15 @@ class Situation:
 
 def text_of(name: MetaTool, here: Situation) -> str:
     """The description of a meta-tool."""
-    texts = {"search_tools": _search, "describe_tools": _describe, "execute_code": _code, "execute_tool_plan": _plan}
-    return texts[name](here)
+    texts: dict[MetaTool, Callable[[Situation], str]] = {
+        "search_tools": _search, "describe_tools": _describe, "execute_code": _code, "execute_tool_plan": _plan,
+        "read_artifact": _read,
+    }  # fmt: skip
+    text = texts[name](here)
+    if name == "execute_code" and here.language == "full":
+        rules, example, program = text.rpartition(_EXAMPLE)
+        text = f"{rules}{_installed(here.packages, MAX_TEXT - len(text))}{example}{program}"
+    return text
 
 
 def instructions(here: Situation) -> str:
@@ -149,6 +158,8 @@ def _describe(here: Situation) -> str:
     )
 
 
+_EXAMPLE = "Example:\n"
+_MOST_PACKAGES = 20
 _NO_NAME = "NAME_OF_TOOL"
 _CAUGHT = "raises ToolError (no import); catch it to go on"
 _LANGUAGES: dict[Language, tuple[str, str]] = {
@@ -183,8 +194,18 @@ def _code(here: Situation) -> str:
         f"- Results are JSON values: r['id'] or r.id. A failed call {failed}.\n"
         f"- print() what you need: output beyond {MODEL_CHARACTERS // 2:,} characters is cut.\n"
         f"- {there} {kept}. At most {here.limits.wall_seconds:g} s{calls}.\n"
-        f"{unseen}Example:\n{_program(here.sample)}"
+        f"{unseen}{_EXAMPLE}{_program(here.sample)}"
     )
+
+
+def _installed(packages: tuple[str, ...], room: int) -> str:
+    """A line that names packages: as many as there is room for."""
+    for count in range(min(len(packages), _MOST_PACKAGES), 0, -1):
+        more = f", {len(packages) - count} more" if count < len(packages) else ""
+        line = f"- Installed: {', '.join(packages[:count])}{more}.\n"
+        if len(line) <= room:
+            return line
+    return ""
 
 
 _SEARCH_INSIDE = "also inside: await search_tools('what it does')"
@@ -211,6 +232,15 @@ def _plan(here: Situation) -> str:
         "- A step that fails skips the steps that need it; the others run. You see the results of output_steps, long "
         "ones cut.\n"
         f"{'The plan is one text. ' if here.plan_as_text else ''}Example: {_steps(here.plan_sample)}"
+    )
+
+
+def _read(here: Situation) -> str:
+    return (
+        "Read a file, or output that was too long to show, by its handle: text from a byte on, a part at a time. Where "
+        "there is more, the answer says with which offset to read on. A picture is shown; of "
+        "other files that are not text you get one line.\n"
+        'Example: {"artifact": "art_...", "offset": 8000}'
     )
 
 

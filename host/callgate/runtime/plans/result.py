@@ -12,7 +12,18 @@ from callgate.plan.explain import ExplainedStep, ExplainFormat, explain
 from callgate.plan.faults import PlanFault
 from callgate.plan.outcomes import StepStatus
 from callgate.runtime.gate.records import CallRecord
-from callgate.runtime.result import MODEL_CHARACTERS, RunError, RunUsage, calls_made, cut, members, plain
+from callgate.runtime.result import (
+    MODEL_CHARACTERS,
+    Keep,
+    RunError,
+    RunUsage,
+    calls_made,
+    cut,
+    files_made,
+    members,
+    plain,
+    shortened,
+)  # fmt: skip
 from callgate.tools.faults import did_you_mean, printable
 
 __all__ = ["PlanResult", "StepResult"]
@@ -156,20 +167,33 @@ class PlanResult:
         artifacts = [each.to_json() for each in self.artifacts]
         return plain({**members(self), "artifacts": artifacts, "steps": [step.to_dict() for step in self.steps]})
 
-    def for_model(self, max_characters: int = MODEL_CHARACTERS) -> str:
+    def for_model(self, max_characters: int = MODEL_CHARACTERS, *, keep: Keep | None = None) -> str:
         """A short text for the model's context: how many steps succeeded, a line for each step, the outputs.
 
         Longer text is cut, with the number of bytes left out; nothing is lost here: `outputs` and `steps` are whole.
 
         Args:
             max_characters: of the whole text, about.
+            keep: keeps the outputs that are cut, for a model that can read on.
         """
         if not self.steps:
             text = self._refusal(max_characters)
         else:
             head = "\n".join(self._lines(max_characters // 2))
-            text = "\n".join([head, *self._outputs(max(max_characters - len(head), max_characters // 2))])
+            outputs = "\n".join(self._outputs(max(max_characters - len(head), max_characters // 2), keep))
+            text = "\n".join(filter(None, [head, outputs, *files_made(self.artifacts, outputs)]))
         return text.encode("utf-8", "replace").decode()  # a lone surrogate cannot be sent
+
+    def _repr_html_(self) -> str:
+        """The result in a notebook: its outputs, and its steps in time; of a bounded size."""
+        from callgate.runtime.shown import plan_html
+
+        return plan_html(self)
+
+    def _repr_markdown_(self) -> str:
+        from callgate.runtime.shown import plan_markdown
+
+        return plan_markdown(self)
 
     def _refusal(self, most: int) -> str:
         errors = [fault for fault in self.faults if fault.severity == "error"]
@@ -210,7 +234,7 @@ class PlanResult:
             words = f", {good} of them succeeded" if good is not None else ""
             yield f"- ... {len(self.steps) - count} more steps{words}"
 
-    def _outputs(self, most: int) -> Iterator[str]:
+    def _outputs(self, most: int, keep: Keep | None) -> Iterator[str]:
         for fault in [fault for fault in self.faults if fault.severity == "warning"][:5]:
             yield f"Note: {fault}"
         if self.changed:
@@ -224,7 +248,9 @@ class PlanResult:
                 size = sum(len(_text(each)) for each in list(self.outputs.values())[-left:])
                 yield f"... {left} more outputs left out, {size} bytes"
                 return
-            shown = cut(_text(value), max(room // left, _LEAST_SHARE)).replace("\n", "\n  ")  # no line of ours
+            file = f"{name}.{'txt' if isinstance(value, str) else 'json'}"
+            whole = shortened(_text(value), max(room // left, _LEAST_SHARE), file, keep)
+            shown = whole.replace("\n", "\n  ")  # no line of ours
             line = f"{printable(name)}: {shown}"
             room -= len(line)
             left -= 1

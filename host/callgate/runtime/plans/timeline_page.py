@@ -22,7 +22,7 @@ from callgate.tools.faults import printable
 from .result import PlanResult
 from .timeline import MARKS, STATUS_WORDS, Row, lay_out, timeline_text
 
-__all__ = ["timeline_page"]
+__all__ = ["escaped", "timeline_page", "written"]
 
 MOST_ROWS: Final = 400
 MOST_CALLS: Final = 24
@@ -76,7 +76,7 @@ def timeline_page(result: PlanResult, title: str | None = None) -> str:
         A few megabytes of markup at most. All of it can be written as UTF-8.
     """
     return PAGE.substitute(
-        title=_text(title or result.goal or "A plan's run"),
+        title=escaped(title or result.goal or "A plan's run"),
         chart=html.escape(timeline_text(result, _WIDTH, most=MOST_ROWS)),
         steps="\n".join(_steps(lay_out(result, MOST_ROWS).rows)),
     )
@@ -99,11 +99,13 @@ def _row(row: Row) -> str:
     return _ROW.substitute(
         open=" open" if step.status in ("failed", "unknown_outcome") else "",
         mark=MARKS[step.status],
-        id=_text(printable(step.id[:_SHORT_CHARACTERS])),
-        tool=_text(step.tool, _SHORT_CHARACTERS),
+        id=escaped(printable(step.id[:_SHORT_CHARACTERS])),
+        tool=escaped(step.tool, _SHORT_CHARACTERS),
         took="" if step.started_seconds is None else duration(step.duration_seconds),
-        notes=_text(", ".join(words), _SHORT_CHARACTERS),
-        facts="".join(f"<dt>{name.replace('_', ' ')}</dt><dd>{_text(text)}</dd>" for name, text in _facts(row) if text),
+        notes=escaped(", ".join(words), _SHORT_CHARACTERS),
+        facts="".join(
+            f"<dt>{name.replace('_', ' ')}</dt><dd>{escaped(text)}</dd>" for name, text in _facts(row) if text
+        ),
     )
 
 
@@ -111,7 +113,7 @@ def _facts(row: Row) -> Iterator[tuple[str, str]]:
     """The name and the text of every field that the step has a value for, and of its calls, failed ones first."""
     for name, value in members(row.step, "id", "tool", "result_json", "calls").items():
         if value is not None and value != () and value is not False:
-            yield name, value if isinstance(value, str) else _written(value)
+            yield name, value if isinstance(value, str) else written(value)
     yield "result", _indented(row.step.result_json or "")
     if len(row.calls) > 1:
         calls = sorted(row.calls, key=lambda call: (call.status == "succeeded", call.id))
@@ -127,7 +129,8 @@ def _call(call: CallRecord) -> str:
     return f"{line}: {call.error[:_SHORT_CHARACTERS]}" if call.error else line
 
 
-def _written(value: Any) -> str:
+def written(value: Any) -> str:
+    """A JSON value as text, indented if it is short; of one that cannot be written, why."""
     try:
         return _indented(json.dumps(value, ensure_ascii=False))
     except (RecursionError, ValueError) as fault:
@@ -142,7 +145,8 @@ def _indented(text: str) -> str:
     return text
 
 
-def _text(text: str, most: int = _TEXT_CHARACTERS) -> str:
+def escaped(text: str, most: int = _TEXT_CHARACTERS) -> str:
+    """Text for markup: cut, made printable, escaped."""
     more = f"… ({len(text) - most:,} more characters)" if len(text) > most else ""
     shown = "\n".join(printable(line) for line in text[:most].split("\n"))
     return f"{html.escape(shown)}{more}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
+from callgate.artifacts import Shelf
 from callgate.runtime.answers import Answer
 from callgate.runtime.discovery.conversation import Conversation
 
@@ -44,13 +45,24 @@ class SyncConversation(Waiting):
         return self.runtime._is_open()
 
     @property
+    def artifacts(self) -> Shelf:
+        """What its programs, plans and calls have produced."""
+        return self._inner.artifacts
+
+    @property
     def found(self) -> tuple[str, ...]:
         """Names of the found tools that the model can call, in the order of their definitions."""
         return self._read(lambda: self._inner.found)
 
+    @property
+    def reads(self) -> bool:
+        """Whether the model has `read_artifact`, since there is something to read."""
+        return self._read(lambda: self._inner.reads)
+
     tool_definitions = plain(Conversation.tool_definitions)
     tool_choice = plain(Conversation.tool_choice)
     tool_result = plain(Conversation.tool_result)
+    tool_results = plain(Conversation.tool_results)
     instructions = plain(Conversation.instructions)
     state = plain(Conversation.state)
 

@@ -79,13 +79,17 @@ class Call(Generic[_R]):
             raise
         return self.outcome.result()
 
-    def end(self) -> None:
-        """Cancel it, and wait for its end; not for ever."""
-        if self.outcome.done() or self._thread.is_of_another_process:
-            return
+    def cancel(self) -> None:
+        """Cancel it, and do not wait."""
         self.cancelled = True
         self._thread.soon(lambda: None if self._scope is None else self._scope.cancel())
-        with contextlib.suppress(BaseException):
+
+    def end(self) -> None:
+        """Cancel it, and wait for its end; not for ever. Raises what interrupts the wait."""
+        if self.outcome.done() or self._thread.is_of_another_process:
+            return
+        self.cancel()
+        with contextlib.suppress(TimeoutError):
             self.outcome.exception(_END_WITHIN_SECONDS)
 
 
@@ -124,6 +128,14 @@ class LoopThread:
         """Whether this is code of the loop."""
         return threading.current_thread() is self._thread
 
+    def refuse_itself(self) -> None:
+        """Raise `ConfigurationError` in the loop's own thread, which cannot wait for the loop."""
+        if self.is_current:
+            raise ConfigurationError(
+                "this would wait for itself: async tools and on_event run in the runtime's own event loop; "
+                "call the runtime from a sync tool, or use a Runtime with await"
+            )
+
     def soon(self, function: Callable[[], object]) -> None:
         """Call a function in the loop, which may have ended."""
         with contextlib.suppress(RuntimeError):
@@ -139,11 +151,7 @@ class LoopThread:
             raise ConfigurationError(
                 "this runtime was opened before this process was forked: it belongs to the other one; make one here"
             )
-        if self.is_current:
-            raise ConfigurationError(
-                "this would wait for itself: async tools and on_event run in the runtime's own event loop; "
-                "call the runtime from a sync tool, or use a Runtime with await"
-            )
+        self.refuse_itself()
         with self._lock:
             if self._ended:
                 raise ConfigurationError("this runtime was left already; enter it again, or make another one")
@@ -170,8 +178,14 @@ class LoopThread:
 
         return self.wait(called)
 
-    def end(self, last: Callable[[], Coroutine[Any, Any, object]] | None = None) -> None:
-        """Cancel every call, make one last, and end the thread. Raises what that last one raises."""
+    def end(self, last: Callable[[], Coroutine[Any, Any, object]] | None = None, *, with_process: bool = False) -> None:
+        """Cancel every call, make one last, and end the thread. Raises what that last one raises.
+
+        Args:
+            last: makes the coroutine of the last call.
+            with_process: the thread ends with the process: asyncio's end of a loop would start a thread, for which
+                it is too late.
+        """
         if self.is_of_another_process:
             return
         with self._lock:
@@ -179,12 +193,16 @@ class LoopThread:
                 return
             self._ended = True
             calls = [*self._calls]
-        for call in calls:
-            call.end()
+        for call in calls:  # all at once: none goes on while another one winds up
+            call.cancel()
         try:
-            if last is not None:
-                self._begun(last).result()
+            for call in calls:
+                call.end()
         finally:
-            self.soon(self._stop.set)
-            if not self.is_current:
-                self._thread.join()
+            try:
+                if last is not None:
+                    self._begun(last).result()
+            finally:
+                if not with_process:
+                    self.soon(self._stop.set)
+                    self._thread.join()

@@ -22,6 +22,7 @@ class SyncCallOptions(TypedDict, total=False):
     limits: Limits | None
     on_event: Callable[[Event], None] | None
     session: SyncSession | None
+    pictures: bool
 
 
 def async_options(options: SyncCallOptions) -> dict[str, Any]:

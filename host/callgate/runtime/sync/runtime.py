@@ -97,16 +97,25 @@ class SyncRuntime(Waiting):
         return self
 
     def close(self) -> None:
-        """Cancel what still runs, in whichever thread, and end everything that this runtime has started."""
+        """Cancel what still runs, in whichever thread, and end everything that this runtime has started.
+
+        Raises:
+            ConfigurationError: an async tool, or `on_event`, calls this, and so would wait for its own end.
+        """
+        self._close()
+
+    def _close(self, *, with_process: bool = False) -> None:
+        if self._opened_in is not None:
+            self._opened_in.refuse_itself()
         with self._changing:
             thread, self._opened_in = self._opened_in, None
             if thread is not None:
                 atexit.unregister(self._end_with_process)
-                thread.end(self.runtime.__aexit__)
+                thread.end(self.runtime.__aexit__, with_process=with_process)
 
     def _end_with_process(self) -> None:
-        with contextlib.suppress(Exception):  # Python starts no thread any more; the guests end with this process
-            self.close()
+        with contextlib.suppress(Exception):  # what needs a new thread fails by now; the guests end with the process
+            self._close(with_process=True)
 
     def __enter__(self) -> Self:
         return self.open()
@@ -183,6 +192,7 @@ class SyncRuntime(Waiting):
     tool_definitions = plain(Runtime.tool_definitions)
     tool_choice = plain(Runtime.tool_choice)
     tool_result = plain(Runtime.tool_result)
+    tool_results = plain(Runtime.tool_results)
     instructions = plain(Runtime.instructions)
     stubs = plain(Runtime.stubs)
     search_tools = plain(Runtime.search_tools)

@@ -24,14 +24,16 @@ import anyio.to_thread
 
 from callgate.errors import CallgateError, ConfigurationError, SandboxCrashed, SandboxError, SandboxUnavailable
 from callgate.sandbox.backend import Allowance, Files
+from callgate.sandbox.packages import REQUIREMENTS, Packages
 from callgate.sandbox.self_test import SELF_TEST_ALLOWANCE, prove
+from callgate.sandbox.staging import checked_folders, named_folders
 
 from .container import Container, start
 from .engine import Engine
 from .files import Given, measured, room
 from .guest import ContainerGuest
 from .hardening import LIMITS, ContainerSettings, missing_limits, runtimes_of
-from .image import DEFAULT_TAG, usable
+from .image import DEFAULT_TAG, ImageFacts, usable
 from .sweep import enter, labels, leave, sweep
 
 __all__ = ["DockerBackend"]
@@ -68,9 +70,11 @@ class DockerBackend:
         cpus: processors that a container may use at a time.
         preimport: modules of the image that are imported ahead, for every guest.
         folders: folders of the engine's machine that guests may read, by their names below ``/input``.
+        packages: a folder of packages of this machine, which the engine has to be on, that guests may import from
+            besides those of the image. If it has a lock, that is of the image's Python.
 
     Raises:
-        ConfigurationError: an option is out of range.
+        ConfigurationError: an option is out of range, or `packages` is no folder.
     """
 
     name = "docker"
@@ -85,6 +89,7 @@ class DockerBackend:
         cpus: float = 1.0,
         preimport: Sequence[str] = (),
         folders: Mapping[str, str | os.PathLike[str]] | None = None,
+        packages: str | os.PathLike[str] | None = None,
     ) -> None:
         if per not in ("run", "tenant"):
             raise ConfigurationError(f"per is 'run' or 'tenant', not {per!r}")
@@ -92,6 +97,9 @@ class DockerBackend:
             raise ConfigurationError(f"image is the name of an image, e.g. {DEFAULT_TAG!r}, not {image!r}")
         if type(cpus) not in (int, float) or not 0.01 <= cpus <= 1024:
             raise ConfigurationError(f"cpus is how many processors a container may use, 0.01 or more, not {cpus!r}")
+        self.packages: tuple[str, ...] = ()
+        """Names and versions of what guests can import, for models; empty until it is started."""
+        self._packages = None if packages is None else Packages.read(packages)
         self.no_files = NO_FILES if per == "tenant" else ""
         if folders and per == "tenant":
             raise ConfigurationError(f"folders: {NO_FILES}")
@@ -99,7 +107,8 @@ class DockerBackend:
         self._id = secrets.token_hex(8)
         self._in_doubt = False  # whether there may be a container that is not in `_containers`
         self._wanted = ContainerSettings(image=image, runtime=runtime, per=per, cpus=cpus, preimport=tuple(preimport),
-            folders=tuple((name, os.path.abspath(source)) for name, source in (folders or {}).items()),
+            folders=named_folders(folders or {}),
+            packages=None if self._packages is None else self._packages.folder,
         )  # fmt: skip
         self._settings = self._wanted
         self._engine: Engine | None = None
@@ -300,8 +309,24 @@ class DockerBackend:
                 f"the Docker engine at {engine.host} has no runtime {runtime!r}; it has: {', '.join(known)}. "
                 "Install it and name it in the engine's daemon.json"
             )
-        self._settings = replace(self._wanted, image=(await usable(engine, self._wanted.image)).id)
+        image = await usable(engine, self._wanted.image)
+        self._settings = replace(self._wanted, image=image.id)
+        self.packages = tuple(each.replace("==", " ") for each in image.packages)
+        if engine.host.startswith("unix://"):  # then most likely of this machine
+            here = {name: path for name, path in self._wanted.folders if os.path.isdir(path)}  # noqa: ASYNC240
+            await anyio.to_thread.run_sync(checked_folders, here)
+        if self._packages is not None:
+            self._check(self._packages, engine, image, str(info.get("Architecture", "")))
+            self.packages = tuple(dict.fromkeys((*self._packages.shown, *self.packages)))
         self._about["runtime"] = runtime or info.get("DefaultRuntime")
+
+    def _check(self, packages: Packages, engine: Engine, image: ImageFacts, machine: str) -> None:
+        """Raises `ConfigurationError` if guests of the image cannot import from a folder of this machine."""
+        listed = f"{packages.folder}/{REQUIREMENTS}" if packages.requested else '"NAMES"'
+        remedy = f"put them into an image: `callgate image build --requirements {listed} --tag NAME`"
+        if not engine.host.startswith("unix://"):
+            raise ConfigurationError(f"packages: the engine at {engine.host} may be on another machine: {remedy}")
+        packages.must_fit(".".join(image.python.split(".")[:2]), remedy, machine=machine)
 
     async def _disconnect(self, engine: Engine) -> None:
         self._in_doubt = True

@@ -101,7 +101,8 @@ class Container:
             reason = str(self.about.get("reason"))[:1000]
             if self.about.get("wish") is True:
                 raise ConfigurationError(
-                    f"{reason}: programs can import what is in the image; `callgate image build --requirements ...`"
+                    f"{reason}: programs can import what is in the image, or in packages=DIR; "
+                    "`callgate image build --requirements ...`"
                 )
             raise SandboxUnavailable(f"the container could not be set up: {reason}")
 

@@ -145,7 +145,7 @@ class Collecting:
         else:
             told = _member(payload, "left")
             lines = told if isinstance(told, list) else []
-            self._left += [_printable(line[:_LINE_CHARACTERS]) for line in lines[:_LINES] if isinstance(line, str)]
+            self._left += [_plain(line) for line in lines[:_LINES] if isinstance(line, str)]
             self.over = self.sound = True
 
     def broken(self, why: str) -> None:
@@ -159,8 +159,8 @@ class Collecting:
         return Collected(tuple((name, b"".join(parts)) for name, parts in self._files), tuple(self._left))
 
 
-def _printable(line: str) -> str:
-    return "".join(each if each.isprintable() else "?" for each in line)
+def _plain(line: str) -> str:
+    return "".join(each if each.isprintable() else "?" for each in line[:_LINE_CHARACTERS])
 
 
 def _member(payload: bytes, name: str) -> Any:

@@ -31,6 +31,7 @@ _OPEN_SECONDS = 10.0
 _COLLECT_SECONDS = 10.0
 _SURE_SECONDS = 0.05
 """A supervisor that sent something within this time, and not that its guest has touched /output, need not be asked."""
+_LOST = "the files in /output are lost: the container has ended, or did not answer in time"
 _MOST_SECONDS = 1e9
 _MOST_BYTES = 1 << 50
 
@@ -152,8 +153,8 @@ class ContainerGuest:
             return Collected()
         if self._killed:
             await self._hear_the_end()
-            if self._exit is not None and not self._touched:
-                return Collected()
+            if self._exit is None or not self._touched:
+                return Collected(left=(_LOST,) if self._touched else ())
         self._collecting, deaf = (asked := Collecting(most, most_bytes)), self._link.deaf
         try:
             with anyio.move_on_after(_COLLECT_SECONDS), self._link.reading_ahead():
@@ -164,7 +165,7 @@ class ContainerGuest:
                 while not (asked.over or self._link.ended or self._link.closed):
                     await self._link.changed()
             if not asked.over:
-                asked.broken("the files in /output are lost: the container has ended, or did not answer in time")
+                asked.broken(_LOST)
             if not asked.sound:
                 self._link.hang_up()
         finally:
