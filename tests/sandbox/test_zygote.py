@@ -294,11 +294,13 @@ async def test_a_session_remembers_only_files_that_are_there() -> None:
         await guest.aclose()
 
 
-async def test_files_of_an_archive_without_times_are_collected() -> None:
+async def test_files_of_an_archive_without_times_are_collected(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running("jail tier 1") as backend:
         guest = await backend.open(ALLOWANCE)
         assert isinstance(guest, JailedGuest)
-        assert (await guest.collect(9, 9)).files == ()
+        with monkeypatch.context() as patched:
+            patched.setattr(zygote, "collected", None)  # nothing is looked through
+            assert (await guest.collect(9, 9)).files == ()
         await ask(guest, "import os\nopen('a', 'w').close()\nos.utime('.', (0, 0))  # as tarfile does")
         assert (await guest.collect(9, 9)).files == (("a", b""),)
         await guest.aclose()

@@ -32,6 +32,8 @@ _PACKET = 1 << 16
 _START_SECONDS = 30.0
 _GONE_SECONDS = 10.0
 _NOTHING = Collected()
+_UNTOUCHED = 1
+"""The time of change of a fresh /output: see `callgate_guest.jail.root`."""
 
 
 class JailedGuest(ProcessGuest):
@@ -52,7 +54,6 @@ class JailedGuest(ProcessGuest):
         self._released = False
         self._exists = False
         self._output = -1  # the folder /output
-        self._untouched = 0  # when it was last changed before the program
         self._seen: Seen = {}
         self.staged = ""
         """Name of its files in the zygote's staging folder."""
@@ -64,7 +65,7 @@ class JailedGuest(ProcessGuest):
         if output is not None and self._released:
             os.close(output)
         elif output is not None:
-            self._output, self._untouched = output, os.fstat(output).st_ctime_ns
+            self._output = output
         self._spawned.set()
 
     def exited(self, ended: GuestExit) -> None:
@@ -83,8 +84,7 @@ class JailedGuest(ProcessGuest):
         if self._output < 0:
             return _NOTHING
         try:
-            now = os.fstat(self._output)
-            if now.st_mtime_ns == 0 and now.st_ctime_ns == self._untouched:  # as it was handed over
+            if os.fstat(self._output).st_mtime_ns == _UNTOUCHED:
                 return _NOTHING
             held = [os.dup(self._output)]  # a task that closes the guest meanwhile closes its own
         except OSError as error:

@@ -38,6 +38,8 @@ _SCREENS = "_tkinter."
 """Draws on a screen, which no guest has: its libraries would be some twenty mounts more for each guest."""
 _INODES = 4096
 """Files, folders and links that a guest can make."""
+_UNTOUCHED = 1, 1
+"""Nanoseconds. Not 0, which archives give to the folder that they are unpacked in."""
 
 
 class Files(NamedTuple):
@@ -214,7 +216,8 @@ def mount_input(name: str, folders: Sequence[str]) -> None:
 def make_scratch(size: int, links: int = 0) -> tuple[int, int]:
     """Make a file system of `size` bytes that has /tmp and /output, and is mounted nowhere yet. Raises `OSError`.
 
-    Returns a descriptor of the mount and one of /output, whose time of change is 0 until a name in it changes.
+    Returns a descriptor of the mount and one of /output, whose time of change is `_UNTOUCHED` until a name in it
+    changes.
 
     Args:
         size: bytes of all files in it.
@@ -231,7 +234,7 @@ def make_scratch(size: int, links: int = 0) -> tuple[int, int]:
     try:
         for name in ("tmp", "output"):
             os.mkdir(name, 0o755, dir_fd=mount)
-        os.utime("output", (0, 0), dir_fd=mount)
+        os.utime("output", ns=_UNTOUCHED, dir_fd=mount)
         return mount, os.open("output", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=mount)
     except BaseException:
         os.close(mount)
@@ -250,7 +253,7 @@ def mount_scratch(mount: int, inputs: Sequence[str] = ()) -> None:
         for name in inputs:
             with contextlib.suppress(OSError):  # no room
                 os.symlink(f"{INPUT}/{name}", f"{SCRATCH}/output/{name}")
-        os.utime(f"{SCRATCH}/output", (0, 0))
+        os.utime(f"{SCRATCH}/output", ns=_UNTOUCHED)
 
 
 def unmount_scratch() -> None:
