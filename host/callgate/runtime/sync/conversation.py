@@ -54,11 +54,6 @@ class SyncConversation(Waiting):
         """Names of the found tools that the model can call, in the order of their definitions."""
         return self._read(lambda: self._inner.found)
 
-    @property
-    def reads(self) -> bool:
-        """Whether the model has `read_artifact`, since there is something to read."""
-        return self._read(lambda: self._inner.reads)
-
     tool_definitions = plain(Conversation.tool_definitions)
     tool_choice = plain(Conversation.tool_choice)
     tool_result = plain(Conversation.tool_result)
