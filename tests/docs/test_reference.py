@@ -19,7 +19,7 @@ def test_the_reference_has_every_public_name_once() -> None:
         f"{module.__name__}.{name}"
         for module in (callgate, callgate.agent, callgate.mcp)
         for name in module.__all__
-        if name != "__version__"
+        if name != "__version__" and not (module is callgate.mcp and name in callgate.__all__)  # one of the runtime's
     }
     agent = {*callgate.agent.__all__}  # some are in `callgate`, too, and stand on the agent's page
     shown = {*named} | {f"callgate.{name.rpartition('.')[2]}" for name in named if name.rpartition(".")[2] in agent}
