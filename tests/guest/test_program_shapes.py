@@ -105,9 +105,9 @@ def test_the_guest_stays_small() -> None:
     outside = [path for path in shipped if path.parent.name != "jail"]
     beside = [path for path in outside if path.name not in FORKING]
     assert sum(len(path.read_text().splitlines()) for path in beside) < 2590
-    assert sum(len(path.read_text().splitlines()) for path in outside) < 3720
-    assert sum(lines_of_code(path.read_text()) for path in outside) < 2600
-    assert sum(lines_of_code(path.read_text()) for path in shipped) < 3260
+    assert sum(len(path.read_text().splitlines()) for path in outside) < 3750
+    assert sum(lines_of_code(path.read_text()) for path in outside) < 2620
+    assert sum(lines_of_code(path.read_text()) for path in shipped) < 3290
 
 
 def test_the_guest_imports_the_standard_library_only() -> None:
