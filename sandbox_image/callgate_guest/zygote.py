@@ -142,17 +142,40 @@ def _require_readable_by_nobody(files: Files) -> None:
         )
 
 
+class _Scratches:
+    """Makes what `make_scratch` makes ahead, while the last guest starts: mostly the next one wants the same."""
+
+    def __init__(self) -> None:
+        self._wanted: tuple[int, int] | None = None
+        self._made: tuple[int, int] | None = None
+
+    def take(self, size: int, links: int) -> tuple[int, int]:
+        made, self._made = self._made, None
+        if made is not None and self._wanted == (size, links):
+            return made
+        for fd in made or ():
+            os.close(fd)
+        self._wanted = size, links
+        return make_scratch(size, links)
+
+    def make_next(self) -> None:
+        if self._wanted is not None:
+            with contextlib.suppress(OSError):  # the next guest is told
+                self._made = make_scratch(*self._wanted)
+
+
 def _serve(control: socket.socket, common: dict[str, Any]) -> None:
     poll = select.poll()
     poll.register(control, select.POLLIN)
     children: dict[int, tuple[int, int]] = {}  # pidfd -> (number of the guest, pid)
+    scratches = _Scratches()
     while True:
         for fd, _ in poll.poll():
             if fd == control.fileno():
                 packet, fds, _, _ = socket.recv_fds(control, PACKET, 4)
                 if not packet:
                     os._exit(0)
-                _spawn(control, json.loads(packet), fds, common, children, poll)
+                _spawn(control, json.loads(packet), fds, common, children, poll, scratches)
             else:
                 number, pid = children.pop(fd)
                 poll.unregister(fd)
@@ -162,7 +185,7 @@ def _serve(control: socket.socket, common: dict[str, Any]) -> None:
 
 def _spawn(
     control: socket.socket, request: dict[str, Any], fds: list[int], common: dict[str, Any],
-    children: dict[int, tuple[int, int]], poll: select.poll,
+    children: dict[int, tuple[int, int]], poll: select.poll, scratches: _Scratches,
 ) -> None:  # fmt: skip
     number, files, size = request["spawn"], request["files"], request["allowance"]["max_file_bytes"]
     handed: list[int] = []
@@ -171,7 +194,7 @@ def _spawn(
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         scratch = -1
         if common["tier"] == 1:
-            scratch, output = make_scratch(size, files + len(common["folders"]))
+            scratch, output = scratches.take(size, files + len(common["folders"]))
             fds.append(scratch)
             handed.append(output)
         pid = os.fork()
@@ -196,3 +219,5 @@ def _spawn(
         send(control, {"spawned": number}, pidfd, *handed)
     for fd in handed:
         os.close(fd)
+    if handed:
+        scratches.make_next()
