@@ -260,12 +260,12 @@ def _level(root: str) -> None:
     moment = int(os.environ.get("SOURCE_DATE_EPOCH") or 0)
     for where, _, names in os.walk(root, topdown=False):
         for path in [os.path.join(where, name) for name in names] + [where]:
-            if os.path.islink(path):
-                continue
-            if os.path.isdir(path):
+            if os.path.islink(path):  # it has no mode of its own
+                pass
+            elif os.path.isdir(path):
                 os.chmod(path, 0o1777 if path == root + "/tmp" else 0o755)
             else:
                 os.chmod(path, 0o755 if os.stat(path).st_mode & 0o100 else 0o644)
             if os.geteuid() == 0:
-                os.chown(path, 0, 0)
+                os.chown(path, 0, 0, follow_symlinks=False)
             os.utime(path, (moment, moment), follow_symlinks=False)
