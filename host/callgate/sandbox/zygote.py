@@ -137,6 +137,7 @@ class Zygote:
 
     def __init__(self, settings: ZygoteSettings) -> None:
         self._settings = settings
+        self._folders = frozenset(name for name, _ in settings.folders)
         self.spawned_in_all = 0
         self.unclosed: set[JailedGuest] = set()
         self._process: subprocess.Popen[bytes] | None = None
@@ -207,15 +208,14 @@ class Zygote:
         """
         pipes, theirs = make_pipes()
         number = next(self._numbers)
-        folders = [name for name, _ in self._settings.folders]
-        inputs = frozenset([*folders, *(name.partition("/")[0] for name in files or ())])
+        inputs = self._folders.union(name.partition("/")[0] for name in files) if files else self._folders
         guest = self._guests[number] = JailedGuest(self, pipes, inputs)
         self.unclosed.add(guest)
         sent = False
         try:
             try:
                 if files and self._staging is not None:
-                    stage = partial(self._staging.stage, files, folders)
+                    stage = partial(self._staging.stage, files, self._folders)
                     guest.staged = await anyio.to_thread.run_sync(stage)
                     theirs.append(_pipe_with(guest.staged))
                 packet = {"spawn": number, "allowance": asdict(allowance), "files": len(files or ())}
