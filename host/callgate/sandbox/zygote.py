@@ -142,6 +142,7 @@ class Zygote:
 
     def __init__(self, settings: ZygoteSettings) -> None:
         self._settings = settings
+        self._folders = frozenset(name for name, _ in settings.folders)
         self.spawned_in_all = 0
         self.unclosed: set[JailedGuest] = set()
         self._process: subprocess.Popen[bytes] | None = None
@@ -212,8 +213,7 @@ class Zygote:
         """
         pipes, theirs = make_pipes()
         number = next(self._numbers)
-        folders = [name for name, _ in self._settings.folders]
-        inputs = frozenset([*folders, *(name.partition("/")[0] for name in files or ())])
+        inputs = self._folders.union(name.partition("/")[0] for name in files) if files else self._folders
         guest = self._guests[number] = JailedGuest(self, pipes, inputs)
         self.unclosed.add(guest)
         sent = False
@@ -225,7 +225,7 @@ class Zygote:
                             "the jail found no temporary folder for files of programs when it started: "
                             "set TMPDIR to one that has room, and open the runtime again"
                         )
-                    await anyio.to_thread.run_sync(partial(_lay_down, self._staging, files, folders, guest))
+                    await anyio.to_thread.run_sync(partial(_lay_down, self._staging, files, self._folders, guest))
                     theirs.append(_pipe_with(guest.staged))
                 packet = {"spawn": number, "allowance": asdict(allowance), "files": len(files or ())}
                 await self._send(json.dumps(packet).encode(), theirs)
@@ -343,7 +343,7 @@ class Zygote:
                 await anyio.to_thread.run_sync(self._staging.remove)
 
 
-def _lay_down(staging: Staging, files: Files, folders: list[str], guest: JailedGuest) -> None:
+def _lay_down(staging: Staging, files: Files, folders: frozenset[str], guest: JailedGuest) -> None:
     """Runs in a thread, for which asyncio's own cancellation does not wait: the guest may be given up meanwhile."""
     guest.staged = staging.stage(files, folders)
     if guest.killed:
