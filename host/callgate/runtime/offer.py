@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from callgate.artifacts import NOT_HERE, keeper_of_call
+from callgate.artifacts import NOT_HERE, READ_ARTIFACT, keeper_of_call
 from callgate.errors import ConfigurationError, InvalidArguments, ToolError, ToolNotAllowed, ToolNotFound
 from callgate.program import ToolShape
 from callgate.protocol.run import encode_tools
@@ -28,8 +28,6 @@ from callgate.tools.faults import did_you_mean
 from callgate.tools.names import MAX_NAME_CHARACTERS, is_attribute
 from callgate.tools.namespaces import Vocabulary
 from callgate_guest.wire import DESCRIBE_TOOLS
-
-from .result import READ_ARTIFACT
 
 if TYPE_CHECKING:
     from callgate.program.graph.reading.scope import GraphTools

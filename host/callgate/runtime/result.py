@@ -6,9 +6,9 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from callgate.artifacts import Artifact
+from callgate.artifacts import READ_ARTIFACT, Artifact
 from callgate.cut import cut_middle
 from callgate.program import Finding
 
@@ -18,14 +18,13 @@ if TYPE_CHECKING:
     from .model.providers import Provider
 
 __all__ = [
-    "NO_SANDBOX", "READ_ARTIFACT", "CodeResult", "Keep", "RunError", "RunUsage", "calls_made", "cut", "files_made",
+    "NO_SANDBOX", "CodeResult", "Keep", "RunError", "RunUsage", "calls_made", "cut", "files_made",
     "members", "plain", "shortened",
 ]  # fmt: skip
 
 NO_SANDBOX = "none: the program ran as a plan, by the host's own evaluator"
 """`CodeResult.sandbox` of a program that ran on the host."""
 
-READ_ARTIFACT: Final = "read_artifact"
 Keep = Callable[[str, str], str]
 """Keeps a text under a name, for a model that can read on; returns the handle."""
 _MOST_FILES = 32
