@@ -68,7 +68,7 @@ got = [len(hits) > 1, sorted(os.environ)]
     assert found is False
     assert "PROBE_CANARY" not in environment
     assert set(environment) <= {"HOME", "LANG", "LOGNAME", "USER", "PATH", "TMPDIR", "TZ", "LD_LIBRARY_PATH", "MALLOC_ARENA_MAX", "MKL_NUM_THREADS",
-                                "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "LC_CTYPE", "MPLCONFIGDIR"}  # fmt: skip
+                                "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "LC_CTYPE", "MPLCONFIGDIR", "MPLBACKEND"}  # fmt: skip
     assert jail.probe(f"got = [sys.argv, {os.path.dirname(__file__)!r} in repr(sys.path)]") in (
         [[""], False],
         [["-c"], False],
