@@ -10,6 +10,7 @@ import base64
 import collections.abc
 import dataclasses
 import enum
+import json
 import threading
 import time
 import typing
@@ -185,11 +186,8 @@ class Part(TypedDict):
 @pytest.mark.parametrize(
     "annotation", [bytes, bytes | None, list[bytes], dict[str, bytes], Picture, list[Blob], Part, bytearray, memoryview]
 )
-def test_a_tool_that_returns_bytes_is_refused_when_it_is_made(annotation: Any) -> None:
-    with pytest.raises(ConfigurationError, match="tool 'give': the return type has no JSON form: "):
-        returning(annotation)
-    with pytest.raises(ConfigurationError, match=r"return text, base64 text .* or the path of a file"):
-        returning(bytes)
+def test_a_tool_that_returns_bytes_promises_a_handle(annotation: Any) -> None:
+    assert "artifact" in json.dumps(returning(annotation).output_schema)
 
 
 @pytest.mark.parametrize("annotation", [str | bytes, typing.AnyStr, dict[str, str | bytes | None]])
@@ -212,15 +210,12 @@ async def test_bytes_that_are_written_as_base64_are_a_result() -> None:
     assert await called(returning(Chosen, lambda: Chosen(data=b"\xff\x00"))) == {"data": "_wA="}
 
 
-async def test_bytes_of_a_tool_without_annotation_fail_with_what_to_write() -> None:
+async def test_bytes_of_a_tool_without_annotation_become_an_artifact() -> None:
     @callgate.tool
     def give():  # type: ignore[no-untyped-def]
         return b"x"
 
-    with pytest.raises(
-        ToolError, match=r"result is a bytes, which is not JSON; write \.decode\(\) for text, or base64"
-    ):
-        await called(give)
+    assert (await called(give))["bytes"] == 1
 
 
 def numbers() -> Any:

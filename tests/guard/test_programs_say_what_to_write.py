@@ -304,8 +304,7 @@ async def test_a_module_that_is_not_there_says_what_can_be_imported_and_how_to_a
     assert result.error.kind == "ModuleNotFoundError"
     assert message.startswith("No module named 'surely_not_installed'; ")
     assert f"Python {sys.version_info.major}.{sys.version_info.minor}'s standard library" in message
-    assert "Runtime(packages=...)" in message
-    assert "callgate image build --requirements surely_not_installed" in message
+    assert "callgate packages add surely_not_installed --to DIR" in message
     assert message.partition("; ")[2] in result.for_model()
 
 

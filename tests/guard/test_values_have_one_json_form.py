@@ -365,9 +365,12 @@ async def test_what_has_no_form_is_refused_on_the_host_with_what_to_write(name: 
     source, words = (ALL_REFUSED | ALL_FORMLESS)[name]
     GIVEN["value"] = on_host(source)
     ran = await runtime.execute_code("await give()", path="plan")
-    assert ran.error is not None
-    assert ran.error.message.startswith("tool 'give' returned what it must not: result")
-    assert words in ran.error.message
+    if name == "bytes":  # of a tool they are an artifact
+        assert ran.value["bytes"] == 1
+    else:
+        assert ran.error is not None
+        assert ran.error.message.startswith("tool 'give' returned what it must not: result")
+        assert words in ran.error.message
     with pytest.raises(ConfigurationError, match="inputs must be JSON values; 'x' is not: ") as refused:
         await runtime.execute_code("x", inputs={"x": on_host(source)})
     assert words in str(refused.value)

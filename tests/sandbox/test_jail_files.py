@@ -9,6 +9,7 @@ import sys
 import tempfile
 import textwrap
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
@@ -36,6 +37,14 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
     return folder
+
+
+@pytest.fixture
+def readable() -> Iterator[Path]:
+    """A folder that guests of tier 2 may read."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        os.chmod(folder, 0o755)
+        yield Path(folder)
 
 
 def staged(place: Path) -> list[Path]:
@@ -141,13 +150,12 @@ where = os.environ["MPLCONFIGDIR"]
 
 @pytest.mark.parametrize("tier", [1, 2])
 async def test_what_modules_write_when_they_are_imported_ahead_no_guest_finds(
-    place: Path, tmp_path: Path, tier: int
+    place: Path, readable: Path, tier: int
 ) -> None:
     async with running(f"jail tier {tier}"):
         pass
-    packages = tmp_path / "packages"
+    packages = readable / "packages"
     os.mkdir(packages)
-    os.chmod(tmp_path, 0o755)
     (packages / "writes.py").write_text(WRITES.format(tier=tier))
     before = set(os.listdir("/tmp"))
     async with JailBackend(tier=tier, packages=str(packages), preimport=("writes",)) as backend:
