@@ -25,16 +25,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
 __all__ = [
-    "HANDLE_SCHEMA", "MAX_BYTES", "NOT_HERE", "READ_ARTIFACT", "Artifact", "Artifacts", "Keeper", "Shelf", "clean_name",
+    "HANDLE_SCHEMA", "MAX_BYTES", "NOT_HERE", "Artifact", "Artifacts", "Keeper", "Shelf", "clean_name",
     "handle_form", "is_handle_schema", "is_text", "keeper_of_call", "media_type_of", "new_handle",
 ]  # fmt: skip
 
-READ_ARTIFACT: Final = "read_artifact"
-"""The tool with which a model or a program reads on."""
 MAX_BYTES = 256 * 1024 * 1024
 """Bytes of all artifacts of one runtime together, their names included; beyond that the oldest go."""
 MAX_ARTIFACTS = 10_000

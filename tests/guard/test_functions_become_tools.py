@@ -183,11 +183,15 @@ class Part(TypedDict):
     data: bytes
 
 
-@pytest.mark.parametrize(
-    "annotation", [bytes, bytes | None, list[bytes], dict[str, bytes], Picture, list[Blob], Part, bytearray, memoryview]
-)
+@pytest.mark.parametrize("annotation", [bytes, bytes | None, list[bytes], dict[str, bytes], Picture, list[Blob], Part])
 def test_a_tool_that_returns_bytes_promises_a_handle(annotation: Any) -> None:
     assert "artifact" in json.dumps(returning(annotation).output_schema)
+
+
+@pytest.mark.parametrize("annotation", [bytearray, memoryview])
+def test_a_tool_that_promises_other_bytes_is_refused_with_what_to_write(annotation: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"the return type has no JSON form: .*callgate\.Artifact for files"):
+        returning(annotation)
 
 
 @pytest.mark.parametrize("annotation", [str | bytes, typing.AnyStr, dict[str, str | bytes | None]])

@@ -22,7 +22,7 @@ def slow() -> None:
 
 def interrupt(event):
     "When the program has printed something."
-    if type(event).__name__ == "Printed":
+    if event is None or type(event).__name__ == "Printed":
         os.kill(os.getpid(), signal.SIGINT)
 
 def guests(runtime, above=None):

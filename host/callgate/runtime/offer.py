@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from callgate.artifacts import NOT_HERE, READ_ARTIFACT, keeper_of_call
+from callgate.artifacts import NOT_HERE, keeper_of_call
 from callgate.errors import ConfigurationError, InvalidArguments, ToolError, ToolNotAllowed, ToolNotFound
 from callgate.program import ToolShape
 from callgate.protocol.run import encode_tools

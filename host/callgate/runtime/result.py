@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from callgate.artifacts import READ_ARTIFACT, Artifact
+from callgate.artifacts import Artifact
 from callgate.cut import cut_middle
 from callgate.program import Finding
 from callgate.tools.names import READ_ARTIFACT
