@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import mimetypes
-import os
 import re
 import secrets
 import weakref
@@ -23,50 +21,21 @@ from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
+from .media import believed_type, clean_name, default_name, media_type_of, written
+
 __all__ = [
-    "HANDLE_SCHEMA", "MAX_BYTES", "NOT_HERE", "Artifact", "Artifacts", "Keeper", "Shelf", "clean_name",
-    "handle_form", "is_handle_schema", "is_text", "keeper_of_call", "media_type_of", "new_handle",
+    "HANDLE", "HANDLE_SCHEMA", "MAX_BYTES", "NOT_HERE", "Artifact", "Artifacts", "Keeper", "Shelf", "handle_form",
+    "is_handle_schema", "keeper_of_call", "new_handle",
 ]  # fmt: skip
 
 MAX_BYTES = 256 * 1024 * 1024
 """Bytes of all artifacts of one runtime together, their names included; beyond that the oldest go."""
 MAX_ARTIFACTS = 10_000
 """Artifacts of one runtime; beyond that the oldest go."""
-_NAME_CHARACTERS = 120
-"""Characters of one part of a name; file systems take 255 bytes."""
-_NAME_PARTS = 16
-_TYPE_CHARACTERS = 255
-"""A type and a subtype have at most 127 characters each: RFC 6838, 4.2."""
-_UNSAFE = re.compile(r'[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff<>:"\\|?*]')
-"""Not in names: control characters, such as would turn the direction of the text, and what Windows refuses."""
-_MAGIC = (
-    (b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"),
-    (b"%PDF-", "application/pdf"), (b"PK\x03\x04", "application/zip"), (b"\x1f\x8b", "application/gzip"),
-    (b"BM", "image/bmp"),
-    (b"PAR1", "application/vnd.apache.parquet"), (b"SQLite format 3\0", "application/vnd.sqlite3"),
-)  # fmt: skip
-_IN_ZIP = {
-    ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-    ".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-    ".pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
-}
-_TEXTS = {
-    ".md": "text/markdown",
-    ".csv": "text/csv",
-    ".tsv": "text/tab-separated-values",
-    ".jsonl": "application/jsonl",
-}
-_OCTETS = "application/octet-stream"
-_HEAD_BYTES = 4096
-_DECIDED = frozenset(kind for _, kind in _MAGIC) | {"image/webp", "image/svg+xml", "text/html"}
-"""Types that content alone decides: a claim changes nothing."""
-_ZIPPED = "application/zip"
-
 HANDLE_SCHEMA: dict[str, Any] = {
     "type": "object",
     "description": "A file: pass it, or its `artifact`, to a tool that takes a file.",
@@ -170,7 +139,7 @@ class Artifact:
         folder is made, since programs such as git and editors do what is in theirs: dots at the beginning go.
         """
         name = "/".join(part.lstrip(".") for part in clean_name(self.name).split("/"))
-        return _written(Path(folder), name or default_name(self.media_type), self.data)
+        return written(Path(folder), name or default_name(self.media_type), self.data)
 
     def to_json(self) -> dict[str, Any]:
         """The handle, as a program and a model see it."""
@@ -341,96 +310,3 @@ def new_handle() -> str:
 def _handle_in(given: Any) -> str:
     handle = given.get("artifact") if isinstance(given, Mapping) else given
     return handle if isinstance(handle, str) else ""
-
-
-def clean_name(name: str) -> str:
-    """A name that no file system, page or terminal misreads; empty if nothing of it is left.
-
-    Parts are joined by ``/``: never absolute, never upwards, each at most 120 characters without control characters.
-    """
-    parts = []
-    for part in name.split("/"):
-        part = _UNSAFE.sub("_", part).strip(" ")
-        if len(part) > _NAME_CHARACTERS:
-            stem, dot, extension = part.rpartition(".")
-            tail = dot + extension if stem and len(extension) <= 10 else ""
-            part = part[: _NAME_CHARACTERS - len(tail)] + tail
-        while len(part.encode()) > 255:
-            part = part[: len(part) // 2]
-        if part.strip("."):
-            parts.append(part.rstrip("."))
-    return "/".join(parts[-_NAME_PARTS:])
-
-
-def media_type_of(name: str, data: bytes) -> str:
-    """The media type that content shows; the name decides only between types of text, and of zipped documents."""
-    for magic, kind in _MAGIC:
-        if data.startswith(magic):
-            return _IN_ZIP.get(Path(name).suffix.lower(), kind) if kind == "application/zip" else kind
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return "image/webp"
-    try:
-        head = data[:_HEAD_BYTES].decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        if error.start < min(len(data), _HEAD_BYTES) - 4:  # else only the end of the head cuts a character
-            return _OCTETS
-        head = data[: error.start].decode("utf-8-sig", "replace")
-    if "\0" in head:
-        return _OCTETS
-    start = head.lstrip().lower()
-    if start.startswith("<svg") or (start.startswith("<?xml") and "<svg" in start):
-        return "image/svg+xml"
-    if start.startswith(("<!doctype html", "<html")):
-        return "text/html"
-    suffix = Path(name).suffix.lower()
-    guessed = _TEXTS.get(suffix) or mimetypes.guess_type(f"x{suffix}", strict=False)[0] or ""
-    return (
-        guessed if guessed.startswith("text/") or guessed in ("application/json", "application/jsonl") else "text/plain"
-    )
-
-
-def believed_type(claim: str, name: str, data: bytes) -> str:
-    """The media type that somebody claims, unless the content shows another; what the content shows without a claim."""
-    claim, shown = _one_line(claim).lower(), media_type_of(name, data)
-    if not claim or (shown in _DECIDED and not (shown == _ZIPPED and claim.startswith("application/"))):
-        return shown
-    lies = claim in _DECIDED or (claim.startswith("text/") and shown == _OCTETS)
-    return shown if lies else claim
-
-
-def is_text(artifact: Artifact) -> bool:
-    """Whether the content is text, whatever its type says."""
-    shown = media_type_of(artifact.name, artifact.data)
-    return shown.startswith("text/") or shown in ("application/json", "application/jsonl", "image/svg+xml")
-
-
-def default_name(media_type: str) -> str:
-    """A name for bytes that have none: ``artifact.png``."""
-    return f"artifact{mimetypes.guess_extension(media_type) or '.bin'}"
-
-
-def _written(folder: Path, name: str, data: bytes) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    *above, last = name.split("/")
-    stem, dot, extension = last.rpartition(".") if "." in last[1:] else (last, "", "")
-    opened = [os.open(folder, os.O_RDONLY | os.O_DIRECTORY)]
-    try:
-        for part in above:
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(part, dir_fd=opened[-1])
-            opened.append(os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=opened[-1]))
-        for number in count(1):
-            last = f"{stem}{f'-{number}' if number > 1 else ''}{dot}{extension}"
-            with contextlib.suppress(FileExistsError):
-                fd = os.open(last, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644, dir_fd=opened[-1])
-                with os.fdopen(fd, "wb") as file:
-                    file.write(data)
-                break
-    finally:
-        for each in opened:
-            os.close(each)
-    return folder.joinpath(*above, last)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(_UNSAFE.sub(" ", text).split())[:_TYPE_CHARACTERS]

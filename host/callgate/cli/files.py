@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from callgate.artifacts import clean_name
+from callgate.media import clean_name
 
 from .words import Stop, counted, one_line, say
 

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from callgate.artifacts import Artifact, Shelf, clean_name
+from callgate.artifacts import Artifact, Shelf
 from callgate.errors import ToolError
 from callgate.limits import Limits
+from callgate.media import clean_name
 from callgate.sandbox.backend import Guest
 
 __all__ = ["Products"]

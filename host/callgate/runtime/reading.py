@@ -9,7 +9,8 @@ from __future__ import annotations
 import base64
 from typing import Any, Final
 
-from callgate.artifacts import Artifact, is_text
+from callgate.artifacts import Artifact
+from callgate.media import is_text
 
 from .pictures import picture_size
 from .result import MODEL_CHARACTERS
@@ -37,7 +38,7 @@ def part_of(artifact: Artifact, offset: int, limit: int) -> dict[str, Any]:
     data, size = artifact.data, artifact.size_bytes
     start, end = min(offset, size), min(offset + limit, size)
     shown: dict[str, Any] = {**artifact.to_json(), "offset": start}
-    if is_text(artifact):
+    if is_text(artifact.name, artifact.data):
         start, end = _boundary(data, start), _boundary(data, end)
         shown |= {"offset": start, "text": data[start:end].decode(errors="replace")}
     else:

@@ -17,9 +17,10 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
-from callgate.artifacts import Artifact, Shelf, clean_name, handle_form
+from callgate.artifacts import Artifact, Shelf, handle_form
 from callgate.errors import ConfigurationError, LimitReached
 from callgate.limits import Limits
+from callgate.media import clean_name
 from callgate.protocol.run import encode
 from callgate.sandbox.backend import Files, GuestExit, Usage
 from callgate.tools.encoding import NotJson, compact_json

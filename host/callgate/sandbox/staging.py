@@ -21,8 +21,8 @@ from io import BufferedWriter
 from pathlib import Path
 from typing import Any, Literal
 
-from callgate.artifacts import clean_name
 from callgate.errors import ConfigurationError, SandboxCrashed, SandboxUnavailable
+from callgate.media import clean_name
 
 from .backend import Files
 
