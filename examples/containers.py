@@ -12,7 +12,7 @@ from callgate import DockerBackend, Limits, Runtime, SandboxUnavailable, tool
 PROGRAM = """
 import os, pathlib, socket
 pathlib.Path("note").write_text("left by a run")
-print("I am on", socket.gethostname(), "and see", sorted(os.listdir("/tmp")))
+print("I am on", socket.gethostname(), "and see", sorted(os.listdir(".")))
 await price("bolt") * 12
 """
 

@@ -15,6 +15,7 @@ from callgate_bench.figures import Row
 from callgate_bench.singles.bench import CALLS, TINY, Bench, beside, of_command
 from callgate_bench.singles.measures import MEASURES, run
 from callgate_bench.singles.shapes import chain, layers, longest
+from sandbox.docker.images import have_engine_and_image
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the jail needs Linux")
 MISSING = {"search": "toolsearch", "docker": "docker"}
@@ -34,6 +35,8 @@ def measured(*names: str, calls: Path = CALLS, packages: Mapping[str, str] | Non
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MEASURES)
 def test_every_measure_gives_rows_that_are_held_against_a_target(name: str) -> None:
+    if name == "docker":
+        anyio.run(have_engine_and_image)
     rows = measured(name)
     assert {row.key for row in rows} == {name}
     for row in rows:
