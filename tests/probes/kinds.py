@@ -87,7 +87,7 @@ TIER_2 = Kind(
 )  # fmt: skip
 DOCKER = Kind(
     id="docker", options=lambda: {"sandbox": DockerBackend()}, source="sandbox, tier = 'docker', None", what="Docker",
-    contained=True, own_namespaces=_NAMESPACES, between_guests=_NAMESPACES, groups=(65534,), folder="/tmp", one_layout=False,
+    contained=True, own_namespaces=_NAMESPACES, between_guests=_NAMESPACES, groups=(65534,), folder="/tmp/output", one_layout=False,
     caught_at=frozenset({"SandboxCrashed"}), gone_seconds=5.0, grace_seconds=4.0, runs=24, resident_bytes=256 << 20,
 )  # fmt: skip
 TENANT = Kind(
