@@ -14,6 +14,7 @@ import trio
 
 from callgate import Agent, AgentResult, ConfigurationError, Registry, Runtime, SyncRuntime, tool
 from callgate.agent import Calls, OpenAIModel, ScriptedModel
+from callgate.runtime.sync import elsewhere
 from callgate_bench.model.stand_in import OpenAIChat, Script, serving
 from callgate_bench.model.stand_in.server import KEY
 
@@ -123,3 +124,4 @@ def test_the_connections_of_a_model_live_from_task_to_task() -> None:
         for number in range(3):
             result = Agent(model, runtime).run_sync(str(number))
             assert result.ok, result
+        elsewhere._shared_thread().wait(model.aclose)  # where its connections are
