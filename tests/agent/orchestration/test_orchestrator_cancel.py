@@ -83,7 +83,7 @@ async def test_a_plan_cancelled_in_the_middle_ends_now_with_what_it_has_and_leav
     )
     assert errors(execution)["c"] == "the plan was cancelled before this step began"
     assert work.quick == 1
-    assert threading.active_count() == threads
+    assert threading.active_count() <= threads  # one of an earlier test may end meanwhile
     assert noted.outcomes == []  # it says nothing of the selection
 
 
