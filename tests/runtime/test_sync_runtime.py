@@ -387,7 +387,7 @@ def test_a_runtime_that_cannot_be_entered_leaves_no_thread() -> None:
     before = threading.active_count()
     with pytest.raises(ConfigurationError, match="No module named 'nope_mod'"):
         SyncRuntime(preimport=["nope_mod"]).open()
-    assert threading.active_count() == before
+    assert threading.active_count() <= before
 
 
 @pytest.mark.parametrize("plan", [True, False])
