@@ -28,8 +28,8 @@ def tag() -> Iterator[str]:
     async def remove() -> None:
         engine = await Engine.connect()
         try:
-            for each in await engine.call("images", name):
-                await engine.call("remove_image", each["RepoTags"][0], force=True)
+            for _ in await engine.call("images", name):  # by this name: the same image may have others
+                await engine.call("remove_image", name, force=True)
         finally:
             await engine.close()
 

@@ -92,13 +92,18 @@ def step_seconds() -> float:
 
 
 async def bounded(code: str, shape: str = "") -> Cost:
-    """What an attack cost that kept to the bounds. One text may take twice the step that cannot be divided."""
-    steps = [step_seconds() for _ in range(3)] if shape.startswith("one ") else []
-    cost = await attacked(code, TOOLS, LIMITS)
-    steps += [step_seconds() for _ in steps]
-    most = max(MOST_SECONDS, 2 * max(steps, default=0))
-    assert cost.grown_bytes < MOST_BYTES, f"{cost.grown_bytes >> 20} MiB"
-    assert cost.gap_seconds < most, f"the event loop waited {cost.gap_seconds * 1000:.0f} ms for {cost.run.usage}"
+    """What an attack cost that kept to the bounds, at one of three tries: a busy machine takes longer now and then, a
+    step that nobody divided takes too long each time. One text may take twice the step that cannot be divided.
+    """
+    for last in (False, False, True):
+        steps = [step_seconds() for _ in range(3)] if shape.startswith("one ") else []
+        cost = await attacked(code, TOOLS, LIMITS)
+        steps += [step_seconds() for _ in steps]
+        most = max(MOST_SECONDS, 2 * max(steps, default=0))
+        assert cost.grown_bytes < MOST_BYTES, f"{cost.grown_bytes >> 20} MiB"
+        if cost.gap_seconds < most:
+            break
+        assert not last, f"the event loop waited {cost.gap_seconds * 1000:.0f} ms for {cost.run.usage}"
     return cost
 
 

@@ -108,9 +108,9 @@ def test_p84_what_guests_are_forked_from_is_replaced_when_it_is_killed(jail: Jai
 @pytest.mark.campaign
 def test_p84_a_killed_guest_fails_its_own_run_and_a_killed_pooled_one_none(jail: Jail) -> None:
     with jail.leaves_nothing():
-        victim = jail.idle_pid
-        os.kill(victim, signal.SIGKILL)
-        eventually(lambda: victim not in processes(zombies=False), "the pooled guest is dead")
+        pooled = jail.seats.idle_guest()
+        os.kill(jail.seats.pid_of(pooled), signal.SIGKILL)
+        eventually(lambda: not pooled.alive, "the host knows that the pooled guest is dead")
         for _ in range(3):
             jail.is_well()
         running = jail.start("import os\nawait echo(os.getpid())\nawait slow()")

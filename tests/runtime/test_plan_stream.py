@@ -158,7 +158,7 @@ async def test_maps_and_conditions_start_early_too() -> None:
                 await writing.until('"no"}')
                 await logged(made, "get q")
                 await writing.rest()
-    assert made.log == ["get ", "get p", "get q", "put w"]
+    assert [made.log[0], *sorted(made.log[1:3]), *made.log[3:]] == ["get ", "get p", "get q", "put w"]
 
 
 async def test_a_plan_longer_than_max_message_bytes_is_refused_while_it_comes() -> None:
