@@ -17,12 +17,12 @@ import hashlib
 import re
 import secrets
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from .media import believed_type, clean_name, default_name, media_type_of, written
@@ -36,6 +36,7 @@ MAX_BYTES = 256 * 1024 * 1024
 """Bytes of all artifacts of one runtime together, their names included; beyond that the oldest go."""
 MAX_ARTIFACTS = 10_000
 """Artifacts of one runtime; beyond that the oldest go."""
+_T = TypeVar("_T")
 HANDLE_SCHEMA: dict[str, Any] = {
     "type": "object",
     "description": "A file: pass it, or its `artifact`, to a tool that takes a file.",
@@ -225,11 +226,11 @@ class Artifacts:
 
     def clear(self) -> None:
         """Forget all."""
-        for handle in tuple(self._kept):
+        for handle in _now(self._kept):
             self._forget(handle)
 
     def __iter__(self) -> Iterator[Artifact]:
-        return iter([artifact for _, artifact in tuple(self._kept.values())])  # another thread may add some
+        return iter([artifact for _, artifact in _now(self._kept.values())])
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -288,11 +289,11 @@ class Shelf:
 
     def clear(self) -> None:
         """Forget all: the conversation is over, or the client has left."""
-        for handle in tuple(self._mine):
+        for handle in _now(self._mine):
             self.remove(handle)
 
     def __iter__(self) -> Iterator[Artifact]:
-        return iter(tuple(self._mine.values()))
+        return iter(_now(self._mine.values()))
 
     def __len__(self) -> int:
         return len(self._mine)
@@ -305,6 +306,12 @@ HANDLE = re.compile("art_[0-9a-f]{32}")
 def new_handle() -> str:
     """A handle that nobody can guess: 128 random bits."""
     return f"art_{secrets.token_hex(16)}"
+
+
+def _now(items: Iterable[_T]) -> list[_T]:
+    """The items of a dict that another thread may change. A tuple would begin to iterate before it is allocated, which
+    may collect garbage, and so let other threads run."""
+    return list(items)
 
 
 def _handle_in(given: Any) -> str:
