@@ -29,7 +29,8 @@ demo: $(VENV)/.runtime
 # than processors; a file goes to one worker. The probes hold hostile programs against time limits, and tests marked alone
 # judge time: of these no more than two run at once.
 unexport PYTHONDONTWRITEBYTECODE  # else each worker prepares every test file anew
-PYTEST := $(BIN)/python -m pytest
+# A test that fails is run once more, alone.
+PYTEST := $(BIN)/python tests/again.py
 WORKERS := --numprocesses 3 --dist loadfile --no-loadscope-reorder
 TWO := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
@@ -45,9 +46,9 @@ test-all: compiled
 # SOAK repeats each test marked campaign so many times
 SOAK ?= 200
 soak: compiled
-	$(PYTEST) -m campaign --times $(SOAK)
-	$(PYTEST) -m generated --hypothesis-profile soak --timeout 0 $(WORKERS)
-	CALLGATE_NURSERY_RUNS=10000 $(PYTEST) --timeout 0 tests/guard/test_a_program_is_a_nursery.py
+	$(BIN)/python -m pytest -m campaign --times $(SOAK)
+	$(BIN)/python -m pytest -m generated --hypothesis-profile soak --timeout 0 $(WORKERS)
+	CALLGATE_NURSERY_RUNS=10000 $(BIN)/python -m pytest --timeout 0 tests/guard/test_a_program_is_a_nursery.py
 	PYTHONPATH=tests $(BIN)/python -m fast_path --programs 20000
 
 # each process that a test starts reads these

@@ -28,7 +28,7 @@ from fast_path.programs import Program
 __all__ = ["Outcome", "Paths", "differences", "open_paths"]
 
 _MORE_RUNS = 30
-_ADDRESS = re.compile(r"0x[0-9a-f]{6,}|(?<=, used )\d+")
+_ADDRESS = re.compile(r"0x[0-9a-f]{6,}|(?<=, used )\d+|(?<=\bTask-)\d+")
 _FRAME = re.compile(r"^  File .*$", re.MULTILINE)
 _INNER = re.compile(r"^  File .*, in <(listcomp|dictcomp|setcomp|genexpr|lambda)>$", re.MULTILINE)
 
