@@ -29,8 +29,7 @@ demo: $(VENV)/.runtime
 # than processors; a file goes to one worker. The probes hold hostile programs against time limits, and tests marked alone
 # judge time: of these no more than two run at once.
 unexport PYTHONDONTWRITEBYTECODE  # else each worker prepares every test file anew
-# A test that fails is run once more, alone.
-PYTEST := $(BIN)/python tests/again.py
+PYTEST := $(BIN)/python -m pytest
 WORKERS := --numprocesses 3 --dist loadfile --no-loadscope-reorder
 TWO := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
@@ -40,15 +39,15 @@ test: lint compiled
 
 test-all: compiled
 	tests/run_unprivileged.sh
-	$(PYTEST) -m alone $(TWO)
+	$(BIN)/python tests/again.py -m alone $(TWO)  # they judge time: one that fails is run once more, with nothing beside it
 	$(PYTEST) -m "(slow or generated) and not alone" $(WORKERS)
 
 # SOAK repeats each test marked campaign so many times
 SOAK ?= 200
 soak: compiled
-	$(BIN)/python -m pytest -m campaign --times $(SOAK)
-	$(BIN)/python -m pytest -m generated --hypothesis-profile soak --timeout 0 $(WORKERS)
-	CALLGATE_NURSERY_RUNS=10000 $(BIN)/python -m pytest --timeout 0 tests/guard/test_a_program_is_a_nursery.py
+	$(PYTEST) -m campaign --times $(SOAK)
+	$(PYTEST) -m generated --hypothesis-profile soak --timeout 0 $(WORKERS)
+	CALLGATE_NURSERY_RUNS=10000 $(PYTEST) --timeout 0 tests/guard/test_a_program_is_a_nursery.py
 	PYTHONPATH=tests $(BIN)/python -m fast_path --programs 20000
 
 # each process that a test starts reads these

@@ -1,8 +1,8 @@
 """Runs pytest with the given arguments. Where up to five tests fail, runs these once more, each alone, and says which
-passed then: `python tests/again.py -m slow`.
+passed then: `python tests/again.py -m alone`.
 
-A fault fails twice. A test that passes the second time met a race or a busy machine: it is named on the last lines, to
-be looked at. Ends with 0 if nothing failed twice.
+Only for tests that judge time, where a busy machine fails what is sound. Of other tests a failure that does not come
+again is most likely a race, which is a fault: they are run by pytest itself. Ends with 0 if nothing failed twice.
 """
 
 from __future__ import annotations
