@@ -122,6 +122,7 @@ def test_a_large_value_is_checked_in_time_or_refused(schema: dict[str, Any], val
     assert time.process_time() - began < SECONDS
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     ("schema", "value"),
     [

@@ -158,6 +158,7 @@ def test_outcomes_of_earlier_times_are_older_than_those_of_now() -> None:
     assert len(memory.advice("weather", ["then", "now"]).tools) == 2
 
 
+@pytest.mark.alone
 def test_advice_among_ten_thousand_outcomes_is_quick() -> None:
     draw = random.Random(5)
     memory = SelectionMemory()

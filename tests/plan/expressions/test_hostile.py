@@ -266,6 +266,7 @@ def test_what_costs_too_much_is_not_begun(source: str) -> None:
     assert str(exceeded.value) == f"budget exceeded: {budget} is {allowed:,}"
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("source", ["str(many)", "f'{many}'", "json.dumps(many)", "[1].index(many)"])
 def test_a_text_that_a_list_holds_a_thousand_times_is_not_read_a_thousand_times(source: str) -> None:
     expression = parse_expression(source)

@@ -83,6 +83,7 @@ def test_a_byte_order_mark_and_other_line_ends_are_read() -> None:
     assert [(site.tool, site.line) for site in compiled.sites] == [("weather", 1)]
 
 
+@pytest.mark.alone
 def test_long_differences_are_read_in_bounded_time() -> None:
     started = time.process_time()
     reasons_of("a = 1\n" + ("x = a" + " - a" * 200 + "\n") * 20)

@@ -193,9 +193,9 @@ class LoopThread:
                 return
             self._ended = True
             calls = [*self._calls]
-        for call in calls:  # all at once: none goes on while another one winds up
-            call.cancel()
         try:
+            for call in calls:  # all at once: none goes on while another one winds up
+                call.cancel()
             for call in calls:
                 call.end()
         finally:
