@@ -12,6 +12,7 @@ from callgate.limits import Limits
 from .context_task import ContextTask
 from .gate import Gate
 from .gate.events import Event
+from .gate.watching import watched
 
 if TYPE_CHECKING:  # imported with the first plan: runtimes that only run programs need none of them
     from callgate.plan.estimate import PlanEstimate
@@ -61,7 +62,8 @@ class ForPlans:
         """
         self._contexts.must_be_open()
         await imported("callgate.runtime.plans.run")
-        return await self._plan(tools, limits, on_event, approve_plan).execute(plan)
+        run = self._plan(tools, limits, on_event, approve_plan)
+        return await watched(run.gate, run.execute(plan), "plan", plan)
 
     async def stream_plan(
         self,
@@ -88,7 +90,8 @@ class ForPlans:
         """
         self._contexts.must_be_open()
         await imported("callgate.runtime.plans.run")
-        return await self._plan(tools, limits, on_event, approve_plan).execute_stream(chunks)
+        run = self._plan(tools, limits, on_event, approve_plan)
+        return await watched(run.gate, run.execute_stream(chunks), "plan")
 
     def check_plan(self, plan: Mapping[str, Any] | str, *, tools: Collection[str] | None = None) -> list[PlanFault]:
         """Find faults in a plan before it runs, errors first. Needs no open runtime."""

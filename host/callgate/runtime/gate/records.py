@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from callgate.tools import Retry, Tool
 
 from .deadline import Deadline
+
+if TYPE_CHECKING:
+    from .watching import CallWatch
 
 __all__ = ["CallRecord", "CallStatus", "CallUnderWay"]
 
@@ -62,6 +65,10 @@ class CallRecord:
     the threads of sync tools or the calls that its MCP server is given at once."""
     changed_arguments: dict[str, Any] | None = None
     """The arguments that the approval put in place of `arguments`."""
+    approval: Literal["granted", "changed", "denied"] | None = None
+    """What a person or a function answered who was asked; None if nobody was."""
+    approved_by: str = ""
+    """Who answered so, as the answer says: see `Allow.by`."""
 
 
 @dataclass(slots=True, eq=False)
@@ -94,5 +101,7 @@ class CallUnderWay:
     """The cache key, if the result may be cached."""
     deadline: Deadline | None = None
     """The timeout of the task that makes the call, if it makes many."""
+    watches: tuple[CallWatch, ...] = ()
+    """Follow the call."""
     value: Any = None
     """The value of a large result where it is at hand; shared, not to be changed."""

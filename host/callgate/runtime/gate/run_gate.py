@@ -38,13 +38,14 @@ from callgate.runtime.products import Products
 from callgate.tools import Caller, Retry, Tool
 from callgate.tools.turns import LARGE_BYTES
 
-from .approval import ApprovalRequest, ask
+from .approval import Allow, ApprovalRequest, Deny, answer_of, denied
 from .arguments import as_dict, copy_of, in_turns, key_of, validated, validated_by, weighing, weight
 from .attempts import Attempts
 from .cache import reads_kept_seconds
 from .events import CallEnded, CallStarted, Event, tell
 from .failures import copied
 from .records import CallRecord, CallUnderWay
+from .watching import RunWatch
 
 if TYPE_CHECKING:
     from .gate import Gate
@@ -85,6 +86,8 @@ class RunGate:
         self.gate = gate
         self.products = products
         """Has the artifacts that calls may name, and keeps those that tools return."""
+        self.watches: tuple[RunWatch, ...] = ()
+        """Follow the run: see `watching`."""
         self._known = offer.by_name
         self._on_event = on_event
         self._attempts = Attempts(gate, limits, offer.caller, on_event, products)
@@ -158,6 +161,8 @@ class RunGate:
             if call.size > LARGE_BYTES:
                 await self._weigh(call)
         finally:
+            for watch in call.watches:
+                watch.ended(self._known.get(call.name), None)
             tell(self._on_event, CallEnded(record))
 
     async def begun(self) -> None:
@@ -187,6 +192,7 @@ class RunGate:
             if outcome is not None:
                 return outcome
         record = self._begin(call)
+        text: str | None = None
         before = keeper_of_call.get()
         keeper_of_call.set(self.products)
         try:
@@ -234,6 +240,8 @@ class RunGate:
             raise
         finally:
             keeper_of_call.set(before)  # `reset` would fail if the call is cancelled in another context
+            for watch in reversed(call.watches):
+                watch.ended(known, text if record.status == "succeeded" else None)
             if self._on_event is not None:
                 tell(self._on_event, CallEnded(record))
 
@@ -261,6 +269,8 @@ class RunGate:
         record = CallRecord(count + 1, call.name[:256], arguments, self.caller, self._clock() - self._opened)
         call.record = record
         self.records.append(record)
+        if self.watches:
+            call.watches = tuple(watch.call(record) for watch in self.watches)
         if self._on_event is not None:
             tell(self._on_event, CallStarted(record))
         return record
@@ -318,7 +328,17 @@ class RunGate:
             )
         call.failure = "denied"
         shown = call.shown if call.shown is not None else await copy_of(call.given)
-        changed = await ask(approve, ApprovalRequest(tool, shown, self.caller, call.record.id))
+        record = call.record
+        request = ApprovalRequest(tool, shown, self.caller, record.id)
+        answer = await answer_of(approve, request, f"tool {tool.name!r}")
+        granted = isinstance(answer, Allow)
+        changed = answer.arguments if isinstance(answer, Allow) else None
+        record.approval = "denied" if not granted else "granted" if changed is None else "changed"
+        record.approved_by = answer.by
+        for watch in call.watches:
+            watch.approved(granted, answer.by, changed is not None)
+        if isinstance(answer, Deny):
+            raise denied(tool, answer)
         if changed is not None:
             call.failure = "refused"
             call.record.changed_arguments = call.given = as_dict(tool, changed)
