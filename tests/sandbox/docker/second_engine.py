@@ -102,13 +102,15 @@ class SecondEngine:
     async def copy_image(self) -> None:
         """Have `callgate-sandbox` there, as the engine of this machine has it."""
         wanted = ["image", "inspect", "--format={{.Id}}", image.DEFAULT_TAG]
+        # a test's DOCKER_TLS_VERIFY is for this engine: Docker 20.10 would speak TLS to that of the machine, too
+        system = {name: value for name, value in os.environ.items() if not name.startswith("DOCKER_")}
         for _ in range(TRIES):
-            here = await anyio.run_process(["docker", "-H", SYSTEM, *wanted])
+            here = await anyio.run_process(["docker", "-H", SYSTEM, *wanted], env=system)
             there = await anyio.run_process(self.command(*wanted), check=False)
             if here.stdout == there.stdout:
                 return
             with tempfile.TemporaryFile() as archive:
-                await anyio.run_process(["docker", "-H", SYSTEM, "save", image.DEFAULT_TAG], stdout=archive)
+                await anyio.run_process(["docker", "-H", SYSTEM, "save", image.DEFAULT_TAG], stdout=archive, env=system)
                 archive.seek(0)
                 await anyio.run_process(self.command("load"), stdin=archive)
         raise AssertionError(f"the image did not arrive whole: {there.stderr!r}, {self.log()}")
