@@ -116,7 +116,7 @@ class Agent:
 @click.command("agent")
 @click.argument("task", required=False)
 @options(Agent)
-@shared("statistics", "tools", "mcp", "ask", "yes", "verbose", "json", "policy")
+@shared("statistics", "audit", "tools", "mcp", "ask", "yes", "verbose", "json", "policy")
 @options(Sandbox)
 @limit_options()
 @click.pass_context

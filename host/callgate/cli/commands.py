@@ -32,6 +32,7 @@ COMMANDS = {
     "doctor": "Say which sandboxes work on this machine, and what to do if none does.",
     "image": "Build the image that Docker's containers run, or say what is in it.",
     "packages": "Make a folder of packages that programs may import, or say what is in one.",
+    "audit": "Check that nothing was changed in an audit log, or show what is in one.",
     "bench": "Measure every mode beside its peers, on this machine.",
     "demo": "See a program call tools from inside the sandbox, on real data.",
 }

@@ -113,7 +113,7 @@ class Offer:
             ConfigurationError: an option is wrong.
         """
         options = self._options
-        kept = {name: options[name] for name in ("policy", "statistics") if options.get(name) is not None}
+        kept = {name: options[name] for name in ("policy", "statistics", "audit") if options.get(name) is not None}
         backend = sandbox_from(options) if "sandbox" in options else None
         if options.get("sandbox") == "unsafe" and "sandbox" not in more:
             from callgate.sandbox.unsafe import UnsandboxedWarning

@@ -113,6 +113,8 @@ class Shared:
     """Print everything as JSON on stdout."""
     statistics = option(metavar="FILE")
     """Keep in FILE how long tools take and how often they fail."""
+    audit = option(metavar="FILE")
+    """Append a line to FILE for each decision about a call: see `callgate audit`."""
     policy = option(type=click.Choice(["none", "restricted"]), default="none")
     """Check programs more strictly before they run: `restricted` refuses imports outside a short list, and names that
     lead into the interpreter. This check is not the boundary: the sandbox is. Default none."""

@@ -90,7 +90,7 @@ class Looked:
 @click.argument("files", nargs=-1, metavar="FILE")
 @shared("tools", "mcp", "allow")
 @options(Looked)
-@shared("statistics", "yes", "verbose", "json")
+@shared("statistics", "audit", "yes", "verbose", "json")
 @limit_options(_LIMITS)
 def command(**options: Any) -> int:
     """Run a plan, which is JSON: FILE, or - for stdin. Every step runs as soon as its inputs are there.

@@ -65,8 +65,9 @@ class CallRecord:
     the threads of sync tools or the calls that its MCP server is given at once."""
     changed_arguments: dict[str, Any] | None = None
     """The arguments that the approval put in place of `arguments`."""
-    approval: Literal["granted", "changed", "denied"] | None = None
-    """What a person or a function answered who was asked; None if nobody was."""
+    approval: Literal["granted", "changed", "denied", "unavailable"] | None = None
+    """What a person or a function answered; ``unavailable``: there was nobody to ask. None if no answer was needed, or
+    none came."""
     approved_by: str = ""
     """Who answered so, as the answer says: see `Allow.by`."""
 

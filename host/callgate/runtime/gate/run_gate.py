@@ -321,6 +321,7 @@ class RunGate:
         """Take step 3: ask, and replace the arguments if the answer has others."""
         tool, approve = call.tool, self.gate.approve
         if approve is None:
+            call.record.approval = "unavailable"
             raise ToolNotAllowed(
                 f"tool {tool.name!r} needs approval, and there is nobody to ask: "
                 "the operator must pass approve=... to the runtime",

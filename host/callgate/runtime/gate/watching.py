@@ -21,6 +21,7 @@ from callgate.limits import Limits
 from .records import CallRecord
 
 if TYPE_CHECKING:
+    from callgate.runtime.offer import Offer
     from callgate.runtime.plans.result import PlanResult
     from callgate.runtime.result import CodeResult
     from callgate.tools import Tool
@@ -60,6 +61,8 @@ class RunStart:
     kind: Kind
     """A single call, a program, or a plan."""
     limits: Limits
+    offer: Offer
+    """The tools that the run may call."""
     source: Any = ""
     """The program's text; the plan as it was given, text or JSON value; for a single call, empty."""
     inputs: str = "{}"
@@ -122,7 +125,7 @@ async def watched(gate: RunGate, ran: Coroutine[Any, Any, T], kind: Kind, source
     """
     if not gate.gate.watchers:
         return await ran
-    start = RunStart(kind=kind, limits=gate.limits, source=source, inputs=inputs)
+    start = RunStart(kind=kind, limits=gate.limits, offer=gate.offer, source=source, inputs=inputs)
     watches: list[RunWatch] = []
     try:
         watches += [each.run(start) for each in gate.gate.watchers]
