@@ -49,6 +49,7 @@ LINES: dict[str, tuple[str, list[int | None]]] = {
     "a task": ("import asyncio\nt = asyncio.create_task(add(1))\nawait t", [2]),
     "a thread with a function": ("import asyncio\ndef f():\n  return add(1)\nawait asyncio.to_thread(f)", [3]),
     "a thread without": ("import asyncio\nawait asyncio.to_thread(add, 1)", [None]),
+    "a method on a line of its own": ("x = 1\nawait (tools\n  .add(x))", [3]),
     "by name": ("1\nawait tool_call('add', a=1)", [2]),
     "in exec": ("1\nexec('x = add(1)')", [2]),
     "in a namespace": ("import tools\nawait tools.add(1)", [2]),
