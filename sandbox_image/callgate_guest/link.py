@@ -112,8 +112,7 @@ class Link:
             holds: the request leaves when the program next waits, by `idle`.
         """
         body = encode(params)
-        line = self.line()
-        at = f',"line":{line}' if line else ""
+        at = f',"line":{line}' if (line := self.line()) else ""
         self.before_write()
         with self._turn:
             self.last_id += 1

@@ -24,8 +24,6 @@ class Output(io.TextIOBase):
         self._send = send
         self._number = number
         self._line_now = line
-        self._line = 0
-        """The line that wrote the first of the held text."""
         self._held: list[str] = []
         self._size = 0
         self._lock = threading.RLock()
@@ -36,7 +34,7 @@ class Output(io.TextIOBase):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
         with self._lock:
             if not self._held:
-                self._line = self._line_now()
+                self._line = self._line_now()  # of the first of the held text
             self._held.append(text)
             self._size += len(text)
             if "\n" in text or self._size > _CHUNK:
