@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .plans.result import PlanResult, StepResult
     from .plans.run import PlanApprovalRequest
     from .redaction import Redaction
-    from .result import CodeResult, RunError, RunUsage
+    from .result import CodeResult, PrintMark, RunError, RunUsage
     from .runtime import Runtime
     from .session import CodeStream, Session
     from .sync.conversation import SyncConversation
@@ -63,6 +63,7 @@ __all__ = [
     "NotAGraph",
     "PlanApprovalRequest",
     "PlanResult",
+    "PrintMark",
     "Printed",
     "Redaction",
     "RunError",
@@ -106,7 +107,7 @@ __getattr__, __dir__ = names_from(
         "plans.run": ("PlanApprovalRequest",),
         "plans.result": ("PlanResult", "StepResult"),
         "redaction": ("Redaction",),
-        "result": ("CodeResult", "RunError", "RunUsage"),
+        "result": ("CodeResult", "PrintMark", "RunError", "RunUsage"),
         "runtime": ("Runtime",),
         "session": ("CodeStream", "Session"),
         "sync.conversation": ("SyncConversation",),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from callgate.artifacts import Artifact
 from callgate.cut import cut_middle
+from callgate.limits import Limits
 from callgate.program import Finding
 from callgate.tools.names import READ_ARTIFACT
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from .model.providers import Provider
 
 __all__ = [
-    "NO_SANDBOX", "CodeResult", "Keep", "RunError", "RunUsage", "calls_made", "cut", "files_made",
+    "NO_SANDBOX", "CodeResult", "Keep", "PrintMark", "RunError", "RunUsage", "calls_made", "cut", "files_made",
     "members", "plain", "shortened",
 ]  # fmt: skip
 
@@ -69,6 +70,23 @@ class RunUsage:
     received_bytes: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class PrintMark:
+    """A place in the output of a program: when and where the program printed the text from here on.
+
+    Attributes:
+        seconds: from the start of the run.
+        line: line of the program that printed; None where no line is known.
+        offset: place of the text in `CodeResult.logs`, in characters.
+        artifact: the handle of what the program displayed here; None for text.
+    """
+
+    seconds: float
+    line: int | None
+    offset: int
+    artifact: str | None = None
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CodeResult:
     """The result of one program. A failed program still has every call it made and everything it printed."""
@@ -100,6 +118,14 @@ class CodeResult:
     usage: RunUsage = field(default_factory=RunUsage)
     truncated: tuple[str, ...] = ()
     """Names of the fields that a limit cut."""
+    source: str = ""
+    """The program, cut after `Limits.max_source_bytes` characters."""
+    inputs: str = "{}"
+    """The inputs as JSON text, cut after 4,096 characters."""
+    prints: list[PrintMark] = field(default_factory=list)
+    """When and where the program printed and displayed, in order. At most 1,000: later text belongs to the last one."""
+    limits: Limits | None = None
+    """The limits of the run; `usage` has what was used of them."""
 
     @property
     def plan(self) -> dict[str, Any] | None:

@@ -35,7 +35,7 @@ from .guest_run import in_guest
 from .offer import Source, search_builtins
 from .redaction import Redaction
 from .result import NO_SANDBOX, CodeResult
-from .run import CodeRun, Language, Looks, check_failure, checked_files
+from .run import CodeRun, Language, Looks, checked_files
 from .session import CodeStream, Session, streaming
 
 if TYPE_CHECKING:
@@ -308,7 +308,7 @@ class Runtime(ForModels, ForPlans):
             key = (run.offer, code, run.names, limits.max_source_bytes)
             run.findings = list(await self._looks.look(code, partial(run.check, self._language, session=False), key))
             sandbox = NO_SANDBOX if self._sandbox is None else self.backend.description
-            if (stopped := check_failure(run.findings, sandbox)) is not None:
+            if (stopped := run.check_failure(sandbox)) is not None:
                 return stopped
         if path != "sandbox":
             fast_path = await imported("callgate.runtime.fast_path.path")

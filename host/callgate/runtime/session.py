@@ -23,7 +23,7 @@ from .gate.watching import watched
 from .guest_run import GuestRun
 from .products import Products
 from .result import CodeResult, RunError
-from .run import CodeRun, check_failure
+from .run import CodeRun
 
 if TYPE_CHECKING:
     from .runtime import Runtime
@@ -85,7 +85,7 @@ class Session:
             earlier = self._bound if self._count else None
             looking = partial(run.check, self._runtime._language, earlier, session=True)
             run.findings = await self._runtime._looks.look(code, looking)
-            if (stopped := check_failure(run.findings, self._sandbox)) is not None:
+            if (stopped := run.check_failure(self._sandbox)) is not None:
                 return stopped
         from callgate.program import bound_names
 

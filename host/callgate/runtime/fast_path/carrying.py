@@ -46,7 +46,7 @@ class GraphCalls(Driver[int, OneCall | None]):
         super().__init__(run.limits.max_concurrent_calls)
         self.code_run = run
         self.program = program
-        self.walker = Walker(program, inputs, run.limits, run.on_event, self._reach)
+        self.walker = Walker(program, inputs, run.limits, run.on_event, run.gate.seconds, self._reach)
         self.calls: list[OneCall] = []
         """Every call, in the order of the requests."""
         self._gate = run.gate
@@ -231,7 +231,9 @@ class GraphCalls(Driver[int, OneCall | None]):
         call.under_way = True
         self._under_way += 1
         try:
-            first = FirstStep(gate.call(call.site.tool, call.arguments))
+            first = FirstStep(
+                gate.call(call.site.tool, call.arguments, line=call.site.line, early=call.reached is None)
+            )
             if first.waits and own:
                 self._look_ahead()
                 self._hand_out()

@@ -70,6 +70,15 @@ class CallRecord:
     none came."""
     approved_by: str = ""
     """Who answered so, as the answer says: see `Allow.by`."""
+    line: int | None = None
+    """The line of the program that made the call, as a traceback shows it; None where no line is known, and of direct
+    calls and plans."""
+    early: bool = False
+    """The call began before the program or the plan came to it; see `CodeResult.speculative`."""
+    result: str | None = None
+    """The result as JSON text, cut after 4 KiB; None without one. The results kept in one run take 16 MiB at most."""
+    result_bytes: int = 0
+    """Size of the whole result as JSON text."""
 
 
 @dataclass(slots=True, eq=False)
@@ -102,6 +111,9 @@ class CallUnderWay:
     """The cache key, if the result may be cached."""
     deadline: Deadline | None = None
     """The timeout of the task that makes the call, if it makes many."""
+    line: int | None = None
+    """The line of the program; see `CallRecord.line`, like `early`."""
+    early: bool = False
     watches: tuple[CallWatch, ...] = ()
     """Follow the call."""
     value: Any = None

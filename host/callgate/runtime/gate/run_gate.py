@@ -57,6 +57,12 @@ Answered = Callable[[str, Any], str | ToolError | None]
 
 MAX_RECORDED_BYTES = 64 * 1024 * 1024
 """Memory for the recorded arguments of one run, about: a hostile guest must not fill the host."""
+MAX_RESULT_BYTES = 16 * 1024 * 1024
+"""Memory for the recorded results of one run; besides that of the arguments, which results must not push out."""
+_RESULT_BYTES = 4096
+"""Bytes of one result that are recorded."""
+_OBJECT_BYTES = 64
+"""Memory of a short text beside its characters."""
 MAX_SUGGESTIONS = 100
 """Unknown names in one run for which the gate looks up the nearest name: a lookup costs the host time."""
 _SHORT = 200
@@ -95,6 +101,7 @@ class RunGate:
         self._opened = gate.clock()
         self._most_calls = limits.max_tool_calls
         self._recordable = MAX_RECORDED_BYTES
+        self._results = MAX_RESULT_BYTES
         self._suggestions = MAX_SUGGESTIONS
         self._answered: Answered | None = None
 
@@ -110,6 +117,8 @@ class RunGate:
         timeout_seconds: float | None = None,
         retry: Retry | None = None,
         fallback: str | None = None,
+        line: int | None = None,
+        early: bool = False,
     ) -> Coroutine[Any, Any, str]:
         """Make a call.
 
@@ -120,6 +129,8 @@ class RunGate:
             retry: instead of the tool's own, for read-only and idempotent tools and for tools with a `retry`: a caller
                 may not decide to repeat a side effect.
             fallback: instead of the tool's own.
+            line: of the program; see `CallRecord.line`.
+            early: see `CallRecord.early`.
 
         Returns:
             The result as compact JSON text, at most `max_message_bytes` long.
@@ -128,7 +139,7 @@ class RunGate:
             ToolError: the call was refused, denied, or failed; its subclass says which.
             LimitReached: the run has made `max_tool_calls` calls already. Ends the run.
         """
-        return self._pass(CallUnderWay(name, arguments, timeout_seconds, retry, fallback))
+        return self._pass(CallUnderWay(name, arguments, timeout_seconds, retry, fallback, line=line, early=early))
 
     def take(self, call: CallUnderWay) -> Coroutine[Any, Any, str]:
         """Do the work of `call` for a `CallUnderWay` that may say more, and whose `value` is read afterwards."""
@@ -145,13 +156,13 @@ class RunGate:
         self._answered = answered
         self._most_calls = self.limits.max_tool_calls + cancelled
 
-    async def record_cancelled(self, name: str, arguments: Any) -> None:
+    async def record_cancelled(self, name: str, arguments: Any, line: int | None = None) -> None:
         """Record a call that was cancelled before it came to the gate; it counts like any other.
 
         Raises:
             LimitReached: the run has made `max_tool_calls` calls already. Ends the run.
         """
-        call = CallUnderWay(name, arguments)
+        call = CallUnderWay(name, arguments, line=line)
         self._resolve(call)
         if self._answered is not None and self._answered(call.name, call.arguments) is not None:
             return
@@ -164,6 +175,10 @@ class RunGate:
             for watch in call.watches:
                 watch.ended(self._known.get(call.name), None)
             tell(self._on_event, CallEnded(record))
+
+    def seconds(self) -> float:
+        """Seconds from the start of the run."""
+        return self._clock() - self._opened
 
     async def begun(self) -> None:
         """Return when every call that has come here has passed the entrance."""
@@ -218,7 +233,8 @@ class RunGate:
             if len(text) * 4 > self.limits.max_message_bytes:
                 self._measure(tool, text)
             record.status = "succeeded"
-            record.duration_seconds = self._clock() - self._opened - record.started_seconds
+            record.duration_seconds = self.seconds() - record.started_seconds
+            self._record_result(record, text)
             return text
         except ToolError as error:
             self._failed(call, error)
@@ -266,7 +282,8 @@ class RunGate:
         self._recordable -= call.size
         if self._recordable < 0:
             arguments = _NOT_KEPT
-        record = CallRecord(count + 1, call.name[:256], arguments, self.caller, self._clock() - self._opened)
+        record = CallRecord(count + 1, call.name[:256], arguments, self.caller, self.seconds())
+        record.line, record.early = call.line, call.early
         call.record = record
         self.records.append(record)
         if self.watches:
@@ -363,6 +380,17 @@ class RunGate:
                 tool=tool.name,
             )
 
+    def _record_result(self, record: CallRecord, text: str) -> None:
+        """Record the size and the beginning of a result."""
+        kept = text if len(text) <= _RESULT_BYTES else text[:_RESULT_BYTES]
+        record.result_bytes = len(text)
+        if not text.isascii():
+            record.result_bytes = len(text.encode("utf-8", "surrogatepass"))
+            kept = kept.encode("utf-8", "replace")[:_RESULT_BYTES].decode("utf-8", "ignore")
+        self._results -= len(kept) + _OBJECT_BYTES
+        if self._results >= 0:
+            record.result = kept
+
     def _failed(self, call: CallUnderWay, error: ToolError) -> None:
         """Record that the call did not succeed."""
         record = call.record
@@ -371,7 +399,7 @@ class RunGate:
             record.status = "timed_out" if call.tool.repeatable else "unknown_outcome"
         self._recordable -= weight(error.message, self._recordable)
         record.error = error.message if self._recordable >= 0 else error.message[:_SHORT]
-        record.duration_seconds = self._clock() - self._opened - record.started_seconds
+        record.duration_seconds = self.seconds() - record.started_seconds
 
     def _cut_off(self, call: CallUnderWay) -> None:
         """Record that the call was cancelled or that the run ended."""
@@ -379,7 +407,7 @@ class RunGate:
         record.status, record.error = "cancelled", "the call was cancelled"
         if record.attempts and not call.tool.read_only:
             record.status, record.error = "unknown_outcome", _CUT_OFF
-        record.duration_seconds = self._clock() - self._opened - record.started_seconds
+        record.duration_seconds = self.seconds() - record.started_seconds
 
     def _instead(self, call: CallUnderWay) -> CallUnderWay | None:
         """The call of the fallback; None if there is none for this failure."""
@@ -397,5 +425,6 @@ class RunGate:
         given = call.arguments if record.changed_arguments is None else record.changed_arguments
         tried = (*call.tried, call.name)
         return CallUnderWay(
-            name, given, call.timeout_seconds, tried=tried, are_json=call.are_json, deadline=call.deadline
-        )
+            name, given, call.timeout_seconds, tried=tried, are_json=call.are_json, deadline=call.deadline,
+            line=call.line, early=call.early,
+        )  # fmt: skip

@@ -29,13 +29,16 @@ if TYPE_CHECKING:
 __all__ = ["EarlyCall", "EarlyCalls", "make_call"]
 
 
-async def make_call(gate: RunGate, call: Call, deadline: Deadline | None = None) -> Returned | Failed:
+async def make_call(
+    gate: RunGate, call: Call, deadline: Deadline | None = None, *, early: bool = False
+) -> Returned | Failed:
     """Make a call that an engine requests, and return its outcome. Raises `LimitReached`: see `RunGate.call`."""
     first = len(gate.records)  # the gate records a call before it waits for anything
     # a plan's values were read from JSON text: the plan's own, or that of a result
     under_way = CallUnderWay(
-        call.tool, call.arguments, call.timeout_seconds, call.retry, call.fallback, are_json=True, deadline=deadline
-    )
+        call.tool, call.arguments, call.timeout_seconds, call.retry, call.fallback, are_json=True, deadline=deadline,
+        early=early,
+    )  # fmt: skip
     try:
         text = await gate.take(under_way)
     except ToolError as error:
@@ -129,7 +132,7 @@ class EarlyCalls(Driver[Any, EarlyCall]):
             self.started.add(call.step)
             tell(self._on_event, StepStarted(self._engine.steps[call.step].id, call.tool))
         try:
-            outcome = await make_call(self._gate, call)
+            outcome = await make_call(self._gate, call, early=True)
             # nobody counts the memory of outcomes that wait for the complete plan
             early.outcome = outcome._replace(value=None) if isinstance(outcome, Returned) else outcome
         except LimitReached:  # the complete plan finds out for itself

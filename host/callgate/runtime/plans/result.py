@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from callgate.artifacts import Artifact
+from callgate.limits import Limits
 from callgate.plan.explain import ExplainedStep, ExplainFormat, explain
 from callgate.plan.faults import PlanFault
 from callgate.plan.outcomes import StepStatus
@@ -116,6 +117,8 @@ class PlanResult:
     usage: RunUsage = field(default_factory=RunUsage)
     truncated: tuple[str, ...] = ()
     """Always empty: nothing is cut here, only in `for_model`."""
+    limits: Limits | None = None
+    """The limits of the run; `usage` has what was used of them."""
 
     def step(self, id: str) -> StepResult:
         """The step of that id. Raises `KeyError`."""
