@@ -72,7 +72,7 @@ if TYPE_CHECKING:
         report_progress,
     )
     from .sandbox.docker.backend import DockerBackend
-    from .tools import Registry, Retry, Tool, tool
+    from .tools import Registry, Retry, Secret, Tool, tool
 
 __all__ = [
     "Agent",
@@ -124,6 +124,7 @@ __all__ = [
     "SandboxError",
     "SandboxUnavailable",
     "SearchResult",
+    "Secret",
     "Session",
     "Source",
     "StepEnded",
@@ -154,6 +155,6 @@ __getattr__, __dir__ = names_from(
         "program.findings": ("Finding",),
         "runtime": runtime.__all__,
         "sandbox.docker.backend": ("DockerBackend",),
-        "tools": ("Registry", "Retry", "Tool", "tool"),
+        "tools": ("Registry", "Retry", "Secret", "Tool", "tool"),
     },
 )

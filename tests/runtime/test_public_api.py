@@ -18,7 +18,7 @@ EXPORTED = [
     "InvalidArguments", "LimitReached", "Limits", "ModelError", "ModelRejected", "ModelUnavailable", "NotAGraph",
     "PlanApprovalRequest", "PlanFault", "PlanResult", "Printed", "ProtocolError", "Registry", "Retry", "RunError",
     "RunUsage", "Runtime", "SandboxBusy", "SandboxCrashed", "SandboxError", "SandboxUnavailable", "SearchResult",
-    "Session", "Source", "StepEnded", "StepResult", "StepStarted", "SyncConversation", "SyncRuntime", "SyncSession",
+    "Secret", "Session", "Source", "StepEnded", "StepResult", "StepStarted", "SyncConversation", "SyncRuntime", "SyncSession",
     "Tool", "ToolCancelled", "ToolError", "ToolNotAllowed", "ToolNotFound", "ToolTimedOut", "report_progress", "tool",
 ]  # fmt: skip
 
