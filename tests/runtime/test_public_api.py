@@ -18,8 +18,9 @@ EXPORTED = [
     "InvalidArguments", "LimitReached", "Limits", "ModelError", "ModelRejected", "ModelUnavailable", "NotAGraph",
     "PlanApprovalRequest", "PlanFault", "PlanResult", "Printed", "ProtocolError", "Registry", "Retry", "RunError",
     "RunUsage", "Runtime", "SandboxBusy", "SandboxCrashed", "SandboxError", "SandboxUnavailable", "SearchResult",
-    "Secret", "Session", "Source", "StepEnded", "StepResult", "StepStarted", "SyncConversation", "SyncRuntime", "SyncSession",
-    "Tool", "ToolCancelled", "ToolError", "ToolNotAllowed", "ToolNotFound", "ToolTimedOut", "report_progress", "tool",
+    "Secret", "Session", "Source", "StepEnded", "StepResult", "StepStarted", "SyncConversation", "SyncRuntime",
+    "SyncSession", "Tool", "ToolCancelled", "ToolError", "ToolNotAllowed", "ToolNotFound",
+    "ToolTimedOut", "report_progress", "tool",
 ]  # fmt: skip
 
 

@@ -111,6 +111,17 @@ class Redaction:
         """A text that is not JSON, redacted: an error, a print, a model's words."""
         return self.run().text(text)
 
+    def for_approval(self, tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments for a person who decides about the call: without the values that the tool's schema or their own
+        key calls secrets, and nothing else is left out. A program must not be able to hide a text by what it says.
+
+        Raises:
+            RecursionError: they are nested too deeply, or too many, to be looked through.
+        """
+        shown = self.run().without_secrets(tool, arguments)
+        assert isinstance(shown, dict)
+        return shown
+
     def event(self, event: _Event, registry: Registry | None = None) -> _Event:
         """A redacted copy of an event, for a listener that shows it. For a whole run: `run`, then its `event`."""
         return self.run(registry).event(event)
@@ -140,10 +151,21 @@ class RunRedaction:
         self._forms: list[str] = []
         """The spellings of the secrets, the longest first."""
         self._left = 0
+        self._whole = False
+        """Whether a part that cannot be looked through is an error."""
 
     def arguments(self, tool: Tool | None, arguments: Any) -> Any:
         """The arguments of a call, a redacted copy."""
         return self._redacted(arguments, None if tool is None else tool.secret_arguments)
+
+    def without_secrets(self, tool: Tool, arguments: dict[str, Any]) -> Any:
+        """The arguments, redacted by schema and key alone. Raises `RecursionError`: see `Redaction.for_approval`."""
+        self._left, self._whole = _MAX_MEMBERS, True
+        return self._hidden(arguments, tool.secret_arguments, 0)
+
+    def result_value(self, tool: Tool | None, value: Any) -> Any:
+        """A result as a JSON value, redacted."""
+        return self._redacted(value, None if tool is None else tool.secret_result)
 
     def value(self, value: Any) -> Any:
         """A redacted copy of a JSON value that no schema describes: inputs, a plan, a saved result.
@@ -181,7 +203,7 @@ class RunRedaction:
         """A redacted copy of a record."""
         from dataclasses import replace
 
-        tool = self._tool(record.tool)
+        tool = self.tool(record.tool)
         changed: dict[str, Any] = {"arguments": self.arguments(tool, record.arguments)}
         if record.changed_arguments is not None:
             changed["changed_arguments"] = self.arguments(tool, record.changed_arguments)
@@ -196,7 +218,7 @@ class RunRedaction:
         """A redacted copy of a step of a plan."""
         from dataclasses import replace
 
-        tool = self._tool(step.tool)
+        tool = self.tool(step.tool)
         if step.items is not None and isinstance(step.arguments, list):  # of a `for_each`: one for each item
             arguments: Any = [self.arguments(tool, each) for each in step.arguments]
         else:
@@ -229,7 +251,8 @@ class RunRedaction:
             case _:
                 return event
 
-    def _tool(self, name: str) -> Tool | None:
+    def tool(self, name: str) -> Tool | None:
+        """The tool of that name; None if the registry has none."""
         if self._registry is None:
             return None
         known = self._registry.resolve(name)
@@ -250,6 +273,8 @@ class RunRedaction:
         if value is None or isinstance(value, (str, int, float)):
             return value
         if depth >= _MAX_DEPTH or self._left < 0:
+            if self._whole:
+                raise RecursionError("the value cannot be looked through")
             return REDACTED
         depth += 1
         if isinstance(value, Mapping):
@@ -270,11 +295,11 @@ class RunRedaction:
             if place is None:
                 return [self._hidden(each, None, depth) for each in value]
             return [self._hidden(each, place.of_item(index), depth) for index, each in enumerate(value)]
-        return REDACTED  # not JSON: its own words may show anything
+        return value if self._whole else REDACTED  # not JSON: its own words may show anything
 
     def _called(self, value: Mapping[Any, Any]) -> dict[str, SecretPlace] | None:
         """The places of a call's members, where the object is a call of a known tool and has secrets."""
-        tool = self._tool(value["tool"]) if isinstance(value["tool"], str) else None
+        tool = self.tool(value["tool"]) if isinstance(value["tool"], str) else None
         if tool is None:
             return None
         given, result = tool.secret_arguments, tool.secret_result
