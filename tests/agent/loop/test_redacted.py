@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from callgate import Runtime, Secret, tool
-from callgate.agent.events import CallBegan, CallEnded, ModelReplied
+from callgate.agent.events import AgentEvent, CallBegan, CallEnded, ModelReplied
 from callgate.agent.loop.redacted import RedactedEvents, has_redacted
 from callgate.agent.models.model import NO_USAGE, Assistant, ToolCall
 
@@ -29,7 +29,7 @@ def test_events_lose_the_secrets_of_calls_plans_and_programs_and_the_providers_o
     )
     message = Assistant(text="I say open sesame", calls=calls, native=[{"thinking": "open sesame"}], provider="p")
     reply = ModelReplied(turn=1, message=message, ended="answered", usage=NO_USAGE, seconds=1.0)
-    events = [
+    events: list[AgentEvent] = [
         reply,
         CallBegan(turn=1, id="1", name="unlock", arguments=calls[0].arguments),
         CallEnded(turn=1, id="1", name="unlock", ok=False, text="Error: xyzzy and hunter2 are wrong", seconds=0.1),
