@@ -73,7 +73,7 @@ if TYPE_CHECKING:
         report_progress,
     )
     from .sandbox.docker.backend import DockerBackend
-    from .tools import Registry, Retry, Tool, tool
+    from .tools import Registry, Retry, Secret, Tool, tool
 
 __all__ = [
     "Agent",
@@ -126,6 +126,7 @@ __all__ = [
     "SandboxError",
     "SandboxUnavailable",
     "SearchResult",
+    "Secret",
     "Session",
     "Source",
     "StepEnded",
@@ -156,6 +157,6 @@ __getattr__, __dir__ = names_from(
         "program.findings": ("Finding",),
         "runtime": runtime.__all__,
         "sandbox.docker.backend": ("DockerBackend",),
-        "tools": ("Registry", "Retry", "Tool", "tool"),
+        "tools": ("Registry", "Retry", "Secret", "Tool", "tool"),
     },
 )

@@ -18,7 +18,7 @@ EXPORTED = [
     "Event", "Finding", "Found", "InvalidArguments", "LimitReached", "Limits", "ModelError", "ModelRejected",
     "ModelUnavailable", "NotAGraph", "PlanApprovalRequest", "PlanFault", "PlanResult", "PrintMark", "Printed",
     "ProtocolError", "Redaction", "Registry", "Retry", "RunError", "RunUsage", "Runtime", "SandboxBusy",
-    "SandboxCrashed", "SandboxError", "SandboxUnavailable", "SearchResult", "Session", "Source", "StepEnded",
+    "SandboxCrashed", "SandboxError", "SandboxUnavailable", "SearchResult", "Secret", "Session", "Source", "StepEnded",
     "StepResult", "StepStarted", "SyncConversation", "SyncRuntime", "SyncSession", "Telemetry", "Tool",
     "ToolCancelled", "ToolError", "ToolNotAllowed", "ToolNotFound", "ToolTimedOut", "report_progress", "tool",
 ]  # fmt: skip

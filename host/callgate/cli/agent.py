@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shlex
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -232,6 +232,8 @@ class _Work:
         return await self._solve(screen, more | {"sandbox": None})
 
     async def _solve(self, screen: Screen, more: dict[str, Any]) -> AgentResult:
+        from callgate.agent.loop.redacted import RedactedEvents
+
         from .agent_lines import AgentLines, finished
         from .agent_make import solve
 
@@ -240,15 +242,16 @@ class _Work:
 
         def tell(event: AgentEvent) -> None:
             self.went_on = True
-            screen.add(*lines.of(event))
+            screen.add(*lines.of(redacted.of(event)))
 
         async def solved() -> AgentResult:
             result = await solve(self._source.code, options, runtime, tell)
             if self.went_on:
-                screen.add(finished(result, lines.fault))
+                screen.add(finished(replace(result, reason=redacted.words(result.reason)), lines.fault))
             return result
 
         async with self._offer.opened(self._offer.runtime(**more), warnings=options["verbose"]) as runtime:
+            redacted = RedactedEvents(runtime)
             return await screen.during(solved)
 
 

@@ -169,6 +169,7 @@ class _Run:
         self._screen = Screen(lines=not options["json"] or options["verbose"], table=self._table)
         approver = Approver(self._screen, yes=options["yes"], person=source.person)
         self.runtime = offer.runtime(approve=approver)
+        self._redaction = self.runtime.redaction.run(self.runtime.registry)
         self._began = time.monotonic()
         self._running: dict[str, tuple[str, float]] = {}
         self._ended: list[StepResult] = []
@@ -201,12 +202,12 @@ class _Run:
             case StepEnded(step):
                 self._running.pop(step.id, None)
                 self._ended.append(step)
-                self._screen.add(step_line(step))
+                self._screen.add(step_line(self._redaction.step(step)))
                 self._screen.add(*(Line("", f"note: {one_line(each, 240)}", "yellow") for each in step.warnings[:3]))
             case CallStarted():
                 self._calls += 1
             case CallEnded() if self._options["verbose"]:
-                self._screen.add(Line("call", call_line(event.record), "dim"))
+                self._screen.add(Line("call", call_line(self._redaction.record(event.record)), "dim"))
 
     def _table(self) -> RenderableType:
         """The live table: the running steps, and a line of numbers."""

@@ -37,6 +37,8 @@ async def _run(offer: Offer, data: TextIO, source: Source, inputs: dict[str, Any
         **({"sandbox": None} if path == "plan" else {}),
     )  # fmt: skip
 
+    shown = runtime.redaction.run(runtime.registry)
+
     def tell(event: Event) -> None:
         if isinstance(event, Printed):
             screen.add(event.text)
@@ -44,7 +46,7 @@ async def _run(offer: Offer, data: TextIO, source: Source, inputs: dict[str, Any
             if pictures is not None and (drawn := inline(event.artifact, pictures)):
                 screen.add(Drawing(drawn))
         elif verbose and isinstance(event, CallEnded):
-            screen.add(Line("call", call_line(event.record), "dim"))
+            screen.add(Line("call", call_line(shown.record(event.record)), "dim"))
 
     async with offer.opened(runtime, warnings=verbose):
         allow = offer.allowed()

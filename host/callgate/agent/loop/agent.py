@@ -18,11 +18,12 @@ from callgate.runtime.sync.elsewhere import wait_for
 
 from .event_log import EventLog
 from .options import MAX_TASK_CHARACTERS, AgentOptions
+from .redacted import RedactedEvents
 from .result import AgentResult, result_of
-from .resume import answer_unknown, rebuilt, seconds_of
+from .resume import answer_redacted, answer_unknown, rebuilt, seconds_of
 from .task_run import TaskRun
 from .task_state import TaskState
-from .transcript import Transcript
+from .transcript import Line, Transcript
 
 __all__ = ["Agent"]
 
@@ -139,14 +140,16 @@ class Agent(AgentOptions):
             ConfigurationError: it is not a transcript, is being written by another run, or as for `run`.
             SandboxError: as for `run`.
         """
+        lines: list[Line] = []
         with ExitStack() as stack:
             if isinstance(source, AgentResult) and source.transcript is None:
                 state = rebuilt(source.events, self._message_of, lambda place: f"the result, event {place + 1}")
                 seconds = source.seconds
                 transcript = None if source.ok else self._created(stack)
                 if transcript is not None:
+                    redacted = RedactedEvents(self.runtime)
                     for event in source.events:
-                        transcript.write(event)
+                        transcript.write(redacted.of(event))
             else:
                 path = source.transcript if isinstance(source, AgentResult) else source
                 assert path is not None
@@ -169,6 +172,8 @@ class Agent(AgentOptions):
                 await _show_again(source, log)
             log.add(Resumed(turns=state.turns, model=self.model.name, reason=reason))
             answer_unknown(log)
+            if lines:
+                answer_redacted(log)
             return await TaskRun(log).run()
 
     def _created(self, stack: ExitStack) -> Transcript | None:

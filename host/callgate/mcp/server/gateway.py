@@ -207,13 +207,18 @@ class Gateway:
             if params.request_state is not None:
                 return await lifespan.paused.go_on(params, sender)
 
+            redaction = self._runtime.redaction
+
+            def elicitation(ask: Ask | None) -> Elicitation:
+                return Elicitation(ask, repeats=params.name in _RUNS, redaction=redaction)
+
             def work(ask: Ask | None, notes: Notes) -> Awaitable[CallToolResult]:
-                return self._answer(context, client, params, Elicitation(ask, repeats=params.name in _RUNS), notes)
+                return self._answer(context, client, params, elicitation(ask), notes)
 
             if is_modern(context) and asks_by_form(context):
-                return await lifespan.paused.begin(params, sender, work)
+                return await lifespan.paused.begin(params, sender, work, Notes(redaction.run(self._runtime.registry)))
             ask = in_the_middle(context, client, self._serving.approval_seconds) if asks_by_form(context) else None
-            notes = Notes()
+            notes = Notes(redaction.run(self._runtime.registry))
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(notes.deliver, sender)
                 result = await work(ask, notes)
