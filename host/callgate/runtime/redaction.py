@@ -45,3 +45,11 @@ class Redaction:
     def text(self, text: str) -> str:
         """A text that is no JSON, redacted: an error, a print, a model's words."""
         return text
+
+    def value(self, value: Any) -> Any:
+        """A JSON value without a tool, redacted."""
+        return value
+
+    def run(self) -> Redaction:
+        """The redaction of one run."""
+        return self
