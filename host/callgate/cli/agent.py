@@ -17,6 +17,7 @@ from callgate.cut import cut
 from .commands import only_end
 from .offer import Offer
 from .options import Sandbox, Source, file_to_write, given_flags, limit_options, option, options, shared
+from .pages import save_page
 from .screen import Approver, Screen
 from .words import Exit, Stop, data_only, emit, emit_json, explain, log_to_stderr, say
 
@@ -116,7 +117,7 @@ class Agent:
 @click.command("agent")
 @click.argument("task", required=False)
 @options(Agent)
-@shared("statistics", "audit", "tools", "mcp", "ask", "yes", "verbose", "json", "policy")
+@shared("statistics", "audit", "trace", "tools", "mcp", "ask", "yes", "verbose", "json", "policy")
 @options(Sandbox)
 @limit_options()
 @click.pass_context
@@ -303,8 +304,9 @@ def _report(result: AgentResult, options: dict[str, Any]) -> int:
         emit_json(_whole(result))
     elif result.ok:
         emit(result.answer)
+    written = save_page(result, options)
     if result.ok:
-        return Exit.OK
+        return Exit.OK if written else Exit.FAILED
     if result.answer and not options["json"]:
         say("the unfinished answer:", "dim")
         say(cut(result.answer, _MOST_WORDS))

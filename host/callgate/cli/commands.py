@@ -27,6 +27,7 @@ COMMANDS = {
     "plan": "Run a declarative plan of tool calls; needs no sandbox.",
     "check": "Look at a program without running it.",
     "compile": "Print the plan that a program is, or why it is not one.",
+    "trace": "Write the page of an agent's transcript, or of a result that was saved with --json.",
     "tools": "List the tools of a file or module, or print typed stubs of them.",
     "serve": "Serve tools, programs and plans to MCP clients, on stdio or over HTTP.",
     "doctor": "Say which sandboxes work on this machine, and what to do if none does.",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from callgate.artifacts import Artifact
@@ -18,6 +20,7 @@ from .gate.records import CallRecord
 
 if TYPE_CHECKING:
     from .model.providers import Provider
+    from .redaction import Redaction
 
 __all__ = [
     "NO_SANDBOX", "CodeResult", "Keep", "PrintMark", "RunError", "RunUsage", "calls_made", "cut", "files_made",
@@ -184,6 +187,28 @@ class CodeResult:
 
         found = await pictures_of(self.artifacts)
         return blocks(provider, found.told(self.for_model(max_characters)), found.shown)
+
+    def trace(self, title: str | None = None, redaction: Redaction | None = None) -> str:
+        """Write the run as one self-contained HTML page.
+
+        Args:
+            title: instead of ``A program's run``.
+            redaction: of all texts and values; by default `Redaction()`.
+        """
+        from .trace.page import run_page
+
+        return run_page(self, title, redaction)
+
+    def save_trace(
+        self, path: str | os.PathLike[str], title: str | None = None, redaction: Redaction | None = None
+    ) -> Path:
+        """Write the page of `trace` into a file, which is replaced, and return its path. Raises `OSError`.
+
+        A large run takes up to a second or two: in a server, call this in a thread.
+        """
+        from .trace.page import saved
+
+        return saved(self.trace(title, redaction), path)
 
     def _repr_html_(self) -> str:
         """The result in a notebook: its value, prints, pictures, and its calls in time; of a bounded size."""

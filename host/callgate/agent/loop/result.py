@@ -3,10 +3,11 @@ programs."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from callgate.agent.events import AgentEvent, Faulted, Outcome, PlannedRun, Routed
 from callgate.agent.models.model import NO_USAGE, Message, Usage
@@ -14,6 +15,9 @@ from callgate.artifacts import Artifact
 
 from .task_state import TaskState
 from .transcript import Transcript
+
+if TYPE_CHECKING:
+    from callgate.runtime.redaction import Redaction
 
 __all__ = ["AgentResult", "result_of"]
 
@@ -75,6 +79,28 @@ class AgentResult:
             if isinstance(event, PlannedRun):
                 return event.sources
         return ()
+
+    def trace(self, title: str | None = None, redaction: Redaction | None = None) -> str:
+        """Write the task as one self-contained HTML page: its answer, and turn by turn what happened.
+
+        Args:
+            title: instead of the task.
+            redaction: of all texts and values; by default `Redaction()`.
+        """
+        from .trace import agent_page
+
+        return agent_page(self.events, title, redaction, self.artifacts)
+
+    def save_trace(
+        self, path: str | os.PathLike[str], title: str | None = None, redaction: Redaction | None = None
+    ) -> Path:
+        """Write the page of `trace` into a file, which is replaced, and return its path. Raises `OSError`.
+
+        A large task takes up to a second or two: in a server, call this in a thread.
+        """
+        from callgate.runtime.trace.page import saved
+
+        return saved(self.trace(title, redaction), path)
 
 
 def result_of(state: TaskState, transcript: Transcript | None, artifacts: Iterable[Artifact] = ()) -> AgentResult:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 from callgate.artifacts import Artifact
 from callgate.limits import Limits
@@ -26,6 +28,9 @@ from callgate.runtime.result import (
     shortened,
 )  # fmt: skip
 from callgate.tools.faults import did_you_mean, printable
+
+if TYPE_CHECKING:
+    from callgate.runtime.redaction import Redaction
 
 __all__ = ["PlanResult", "StepResult"]
 
@@ -138,15 +143,27 @@ class PlanResult:
 
         return timeline_text(self, width, color)
 
-    def timeline_page(self, title: str | None = None) -> str:
-        """Draw the timeline as one self-contained HTML page, with every step's arguments and result.
+    def trace(self, title: str | None = None, redaction: Redaction | None = None) -> str:
+        """Write the run as one self-contained HTML page.
 
         Args:
             title: instead of the plan's goal.
+            redaction: of all texts and values; by default `Redaction()`.
         """
-        from .timeline_page import timeline_page
+        from callgate.runtime.trace.page import run_page
 
-        return timeline_page(self, title)
+        return run_page(self, title, redaction)
+
+    def save_trace(
+        self, path: str | os.PathLike[str], title: str | None = None, redaction: Redaction | None = None
+    ) -> Path:
+        """Write the page of `trace` into a file, which is replaced, and return its path. Raises `OSError`.
+
+        A large run takes up to a second or two: in a server, call this in a thread.
+        """
+        from callgate.runtime.trace.page import saved
+
+        return saved(self.trace(title, redaction), path)
 
     def explain(self, form: ExplainFormat = "text") -> str:
         """Write the plan with the outcome of each step.
