@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from .fast_path.drive import GraphDrive
     from .plans.run import ApprovePlan
     from .telemetry.options import Telemetry
+    from .telemetry.spans import Spans
 
 __all__ = ["CodeStream", "Path", "Runtime"]
 
@@ -162,14 +163,15 @@ class Runtime(ForModels, ForPlans):
         self._threads = Threads(ended_late=self._effects.note)
         self.redaction = redaction or Redaction()
         """What stays out of everything that people and logs are shown."""
-        self.telemetry = telemetry
+        self.spans: Spans | None = None
         """Traces and metrics, for what runs above this runtime, too."""
         files: list[AbstractAsyncContextManager[Any]] = []
         watchers: list[Watcher] = []
         if telemetry is not None:
-            from .telemetry.spans import Spans  # imports OpenTelemetry
-
-            watchers.append(Spans(telemetry, self))
+            self.spans = _telemetry(telemetry).watcher(self.redaction)
+            watchers.append(self.spans)
+            if self._sandbox is not None:
+                self.spans.meters.watch(self._sandbox[1])
         if audit is not None:
             from .audit.log import AuditLog
 
@@ -399,6 +401,13 @@ def _checked_path(path: Any) -> Path:
         raise ConfigurationError(f"there is no path {path!r}; there are: {', '.join(_PATHS)}")
     chosen: Path = path
     return chosen
+
+
+def _telemetry(given: Any) -> Telemetry:
+    if not callable(getattr(given, "watcher", None)):
+        raise ConfigurationError(f"telemetry is a callgate.Telemetry(), not {given!r}")
+    telemetry: Telemetry = given
+    return telemetry
 
 
 def _source(given: Any) -> Source:

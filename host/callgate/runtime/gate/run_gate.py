@@ -45,7 +45,7 @@ from .cache import reads_kept_seconds
 from .events import CallEnded, CallStarted, Event, tell
 from .failures import copied
 from .records import CallRecord, CallUnderWay
-from .watching import RunWatch
+from .watching import RunWatch, place
 
 if TYPE_CHECKING:
     from .gate import Gate
@@ -288,6 +288,7 @@ class RunGate:
         self.records.append(record)
         if self.watches:
             call.watches = tuple(watch.call(record) for watch in self.watches)
+            place.set(None)
         if self._on_event is not None:
             tell(self._on_event, CallStarted(record))
         return record

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from .run_gate import RunGate
 
-__all__ = ["CallWatch", "Origin", "RunStart", "RunWatch", "Watcher", "origin", "watched"]
+__all__ = ["CallPlace", "CallWatch", "Origin", "RunStart", "RunWatch", "Watcher", "origin", "place", "watched"]
 
 logger = logging.getLogger("callgate")
 
@@ -71,6 +71,22 @@ class RunStart:
     id: str = field(default_factory=lambda: f"run_{secrets.token_hex(16)}")
 
 
+@dataclass(frozen=True, slots=True)
+class CallPlace:
+    """Where in its run a call stands."""
+
+    step: str | None = None
+    """Id of the plan's step."""
+    item: int | None = None
+    """Index of the item of its `for_each`."""
+    speculative: bool = False
+    """The call begins before the program or the plan has come to it, and may never be used."""
+
+
+place: ContextVar[CallPlace | None] = ContextVar("callgate_place", default=None)
+"""Set for the call that is made next in this context, if the run is watched; the gate takes it away."""
+
+
 class CallWatch(Protocol):
     """Follows one call."""
 
@@ -97,7 +113,7 @@ class RunWatch(Protocol):
     """Follows one run."""
 
     def call(self, record: CallRecord) -> CallWatch:
-        """A call has arrived; its record says what it asks for."""
+        """A call has arrived; its record says what it asks for, and `place` where it stands."""
 
     def ended(self, result: CodeResult | PlanResult | None, error: BaseException | None) -> None:
         """The run has ended.
