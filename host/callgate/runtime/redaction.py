@@ -392,7 +392,7 @@ class RunRedaction:
         for form in self._forms:  # a secret may be cut off as well
             kept = next((n for n in range(len(form) - 1, 2, -1) if beginning.endswith(form[:n])), 0)
             beginning = beginning[: len(beginning) - kept]
-        return from_json(beginning, allow_partial="trailing-strings")
+        return from_json(beginning.encode("utf-8", "replace"), allow_partial="trailing-strings")
 
 
 def _other_than(taken: Collection[str], name: str) -> str:

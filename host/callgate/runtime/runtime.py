@@ -164,6 +164,8 @@ class Runtime(ForModels, ForPlans):
         self.redaction = redaction or Redaction()
         """What stays out of everything that people and logs are shown."""
         self.spans: Spans | None = None
+        self.telemetry = telemetry
+        """Traces and metrics, for agents, too."""
         """Traces and metrics, for what runs above this runtime, too."""
         files: list[AbstractAsyncContextManager[Any]] = []
         watchers: list[Watcher] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ async def double(number: int) -> int:
 async def test_a_task_has_its_answer_turns_calls_and_nested_runs_and_a_transcript_has_the_same_page(
     tmp_path: Path,
 ) -> None:
-    turns = [
+    turns: list[Any] = [
         Calls(("double", {"number": 21}), text="I double."),
         Calls(("execute_tool_plan", {"plan": PLAN})),
         "It is <b>42</b>.",

@@ -22,7 +22,7 @@ async def look(x: int) -> int:
 
 
 @tool
-async def put(x: int, secret: str = "") -> str:
+async def put(x: int, secret: str = "", note: str = "") -> str:
     """Has an effect."""
     if x < 0:
         raise ValueError("below zero")

@@ -209,7 +209,7 @@ def test_values_that_are_no_json_or_too_deep_are_shown_as_they_can_be() -> None:
     page = program(
         value=deep, calls=[call(1, 0, 1, 1, arguments={"a": deep}, result="[" * 4000, result_bytes=9)]
     ).trace()
-    assert "cannot be shown: RecursionError" in page
+    assert "[redacted]" in page
     while deep:  # to take it apart without recursion
         deep = deep.pop()
 

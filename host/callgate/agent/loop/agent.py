@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
@@ -100,6 +101,7 @@ class Agent(AgentOptions):
             system=self.system,
             tools=tuple(self.runtime.registry.names() if self.tools is None else self.tools),
             strategic_plan=self.strategic_plan,
+            id=f"task_{secrets.token_hex(16)}",
         )
         with ExitStack() as stack:
             log = EventLog(self, TaskState(self._message_of), self._created(stack))

@@ -41,12 +41,24 @@ from mcp_types import (
 from callgate.errors import CallgateError
 from callgate.mcp.verbatim import Sent, on_answer
 from callgate.runtime import Runtime
+from callgate.runtime.gate.watching import origin
 from callgate.runtime.model import META_TOOLS, meant
 from callgate.tools.faults import did_you_mean
 from callgate.version import __version__
 
 from .asking import Ask, Elicitation, asking, in_the_middle
-from .clients import NEW, Client, Clients, Context, Sandboxes, Serving, asks_by_form, connection_of, is_modern
+from .clients import (
+    NEW,
+    Client,
+    Clients,
+    Context,
+    Sandboxes,
+    Serving,
+    asks_by_form,
+    connection_of,
+    is_modern,
+    origin_of,
+)
 from .listing import Listing, page
 from .notes import McpSender, Notes
 from .paused import Paused
@@ -234,7 +246,8 @@ class Gateway:
         notes: Notes,
     ) -> CallToolResult:
         """One call from beginning to end; raises nothing but cancellation."""
-        token = asking.set(elicitation)
+        token, before = asking.set(elicitation), origin.get()
+        origin.set(origin_of(context, client))
         try:
             return carried(await self._outcome(context, client, params, notes), http=context.request is not None)
         except CallgateError as error:
@@ -243,6 +256,7 @@ class Gateway:
             logger.exception("the call of %r failed on the host", params.name[:100])
             return failed(_FAILED.format("this call"))
         finally:
+            origin.set(before)
             asking.reset(token)
 
     async def _outcome(

@@ -20,7 +20,7 @@ from callgate.limits import Limits
 from callgate.runtime.gate.arguments import weight
 from callgate.runtime.gate.records import CallRecord
 from callgate.runtime.gate.watching import CallWatch, RunStart, RunWatch
-from callgate.runtime.redaction import Redaction
+from callgate.runtime.redaction import Redaction, RunRedaction
 from callgate.tools.encoding import NotJson, canonical_json
 from callgate.tools.turns import LARGE_BYTES
 
@@ -85,6 +85,8 @@ class _Run:
         self.start = start
         origin = start.origin
         self.who: dict[str, Any] = {"run": start.id}
+        self.redaction = auditor.redaction.run()
+        self.source = ""
         if origin is not None:
             named = {"task": origin.task, "turn": origin.turn, "call_id": origin.call, "client": origin.client}
             self.origin = {name: cut(each, _SHORT) if isinstance(each, str) else each for name, each in named.items()}
@@ -102,14 +104,13 @@ class _Run:
         text = start.source if isinstance(start.source, str) else _json(start.source)
         if text is not None:
             fields["source_digest"] = auditor.digest(text)
-            if auditor.include_content:
-                fields["source"] = cut(auditor.redaction.text(text[: 2 * _CONTENT]), _CONTENT)
+            self.source = text[: 2 * _CONTENT]
         changed = {name: each for name, each in vars_of(start.limits).items() if each != getattr(_LIMITS, name)}
         auditor.note("run", {**fields, "limits": changed})
 
     def call(self, record: CallRecord) -> CallWatch:
         """A call has arrived."""
-        return _Call(self.auditor, self.start.offer.registry, self.who, record)
+        return _Call(self.auditor, self.redaction, self.start.offer.registry, self.who, record)
 
     def ended(self, result: CodeResult | PlanResult | None, error: BaseException | None) -> None:
         """Write how the run ended, and have the file written to the disk."""
@@ -123,11 +124,12 @@ class _Run:
                 how = {"ok": result.ok, "calls": usage.tool_calls, "seconds": round(usage.wall_seconds, 6)}
                 if result.error is not None:
                     how["error"] = cut(result.error.kind, _SHORT)
-                    how |= self.auditor.content("message", self.auditor.redaction.text(result.error.message))
+                    how |= self.auditor.content("message", self.redaction.text(result.error.message))
                 if result.error is not None and result.error.limit is not None:
                     how["limit"] = result.error.limit
                 if usage.cpu_seconds is not None:
                     how |= {"cpu_seconds": round(usage.cpu_seconds, 6), "peak_memory_bytes": usage.peak_memory_bytes}
+                how |= self.auditor.content("source", self.redaction.text(self.source))  # its calls' secrets are known
                 path = getattr(result, "path", None)
                 how |= {} if path is None else {"path": path}
             self.auditor.note("run_ended", {**self.who, **how})
@@ -135,10 +137,13 @@ class _Run:
 
 
 class _Call:
-    __slots__ = ("_auditor", "_called", "_record", "_registry", "_who")
+    __slots__ = ("_auditor", "_called", "_record", "_redaction", "_registry", "_who")
 
-    def __init__(self, auditor: Auditor, registry: Registry, who: dict[str, Any], record: CallRecord) -> None:
+    def __init__(
+        self, auditor: Auditor, redaction: RunRedaction, registry: Registry, who: dict[str, Any], record: CallRecord
+    ) -> None:
         self._auditor = auditor
+        self._redaction = redaction
         self._registry = registry
         self._record = record
         self._who = {**who, "call": record.id, "tool": cut(record.tool, _SHORT), "caller": record.caller}
@@ -171,7 +176,7 @@ class _Call:
         record = self._record
         fields = {**self._who}
         if record.error is not None:
-            fields |= self._auditor.content("error", self._auditor.redaction.text(record.error))
+            fields |= self._auditor.content("error", self._redaction.text(record.error))
         if record.status == "refused" and not self._called:
             check = "validated"
             if tool is None:
@@ -191,7 +196,7 @@ class _Call:
         if text is not None:
             fields["result_digest"] = self._auditor.digest(text)
             if self._auditor.include_content:
-                fields["result"] = cut(self._auditor.redaction.result(tool, text), _CONTENT)
+                fields["result"] = cut(self._redaction.result(tool, text), _CONTENT)
         self._auditor.note("outcome", fields)
 
     def _given(self, tool: Tool | None, arguments: Any) -> dict[str, Any]:
@@ -205,7 +210,7 @@ class _Call:
             return {"arguments": "not JSON"}
         if not self._auditor.include_content:
             return {"arguments_digest": self._auditor.digest(text)}
-        shown = self._auditor.redaction.arguments(tool, arguments)
+        shown = self._redaction.arguments(tool, arguments)
         return {"arguments": cut(_json(shown) or "", _CONTENT)}
 
 

@@ -14,12 +14,13 @@ from __future__ import annotations
 import builtins
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar, Final
 from weakref import WeakKeyDictionary
 
 from opentelemetry.context import Context, attach, get_current
-from opentelemetry.metrics import CallbackOptions, Histogram, MeterProvider, Observation, get_meter_provider
+from opentelemetry.metrics import CallbackOptions, Histogram, Meter, MeterProvider, Observation, get_meter_provider
 from opentelemetry.trace import (
     INVALID_SPAN,
     Span,
@@ -46,7 +47,7 @@ from .content import Content, label
 from .names import SECONDS, TABLES, TOKENS, Names
 from .options import Telemetry
 
-__all__ = ["Meters", "OpenSpan", "Spans"]
+__all__ = ["Meters", "OpenSpan", "Spans", "current", "instruments", "mark_failed"]
 
 logger = logging.getLogger("callgate")
 
@@ -388,3 +389,34 @@ def _of_result(names: Names, result: Any) -> Attributes:
     else:
         attributes[names.steps] = len(result.steps)
     return attributes
+
+
+# for what runs above a runtime: see `tracing`
+
+
+def instruments(telemetry: Telemetry) -> tuple[Tracer, Meter]:
+    """The tracer and the meter that these options name."""
+    schema = TABLES[telemetry.conventions].schema_url
+    tracers, meters = (
+        telemetry.tracer_provider or get_tracer_provider(), telemetry.meter_provider or get_meter_provider()
+    )  # fmt: skip
+    return (
+        tracers.get_tracer("callgate", __version__, schema_url=schema),
+        meters.get_meter("callgate", __version__, schema_url=schema),
+    )
+
+
+@contextmanager
+def current(tracer: Tracer, name: str, attributes: Attributes, *, client: bool) -> Iterator[Span]:
+    """A span that is the current one in the block."""
+    opened = OpenSpan(tracer, name, attributes, kind=SpanKind.CLIENT if client else SpanKind.INTERNAL)
+    try:
+        yield opened.span
+    finally:
+        opened.end({})
+
+
+def mark_failed(span: Span, kind: str) -> None:
+    """Say that what the span stands for failed."""
+    span.set_attribute("error.type", kind)
+    span.set_status(Status(StatusCode.ERROR))
