@@ -163,17 +163,17 @@ class Runtime(ForModels, ForPlans):
         self._threads = Threads(ended_late=self._effects.note)
         self.redaction = redaction or Redaction()
         """What stays out of everything that people and logs are shown."""
-        self.spans: Spans | None = None
+        self._spans: Spans | None = None
         self.telemetry = telemetry
         """Traces and metrics, for agents, too."""
         """Traces and metrics, for what runs above this runtime, too."""
         files: list[AbstractAsyncContextManager[Any]] = []
         watchers: list[Watcher] = []
         if telemetry is not None:
-            self.spans = _telemetry(telemetry).watcher(self.redaction)
-            watchers.append(self.spans)
+            self._spans = _telemetry(telemetry).watcher(self.redaction)
+            watchers.append(self._spans)
             if self._sandbox is not None:
-                self.spans.meters.watch(self._sandbox[1])
+                self._spans.meters.watch(self._sandbox[1])
         if audit is not None:
             from .audit.log import AuditLog
 
