@@ -46,6 +46,8 @@ _MAX_SECRET_CHARACTERS: Final = 16 * 1024
 """Of one secret that is searched for: of a longer one, its beginning."""
 _MAX_RESULT_CHARACTERS: Final = 256 * 1024
 """Of a longer result, the beginning is shown."""
+_BEGUN: Final = 64
+"""Characters of a secret that are enough to see its beginning where a text is cut off."""
 _MAX_MEMBERS: Final = 200_000
 """Members of one value that are looked at; what follows is redacted."""
 _MAX_DEPTH: Final = 150
@@ -390,8 +392,11 @@ class RunRedaction:
 
         beginning = text[:_MAX_RESULT_CHARACTERS]
         for form in self._forms:  # a secret may be cut off as well
-            kept = next((n for n in range(len(form) - 1, 2, -1) if beginning.endswith(form[:n])), 0)
-            beginning = beginning[: len(beginning) - kept]
+            begun = beginning.find(form[:_BEGUN], max(len(beginning) - len(form), 0)) if len(form) > _BEGUN else -1
+            if begun < 0:
+                kept = next((n for n in range(min(len(form) - 1, _BEGUN), 2, -1) if beginning.endswith(form[:n])), 0)
+                begun = len(beginning) - kept
+            beginning = beginning[:begun]
         return from_json(beginning.encode("utf-8", "replace"), allow_partial="trailing-strings")
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,8 @@ import pytest
 
 from callgate import AuditLog, Runtime, tool
 from callgate.errors import ConfigurationError
+from callgate.runtime.audit.chain import Keys
+from callgate.runtime.audit.file import AppendFile
 from callgate.runtime.gate.watching import Origin, origin
 from runtime.audit.audited import KEY, TOOLS, checked, log_in, open_runtime, records
 
@@ -256,3 +260,70 @@ async def test_a_runtime_without_an_audit_log_has_no_watchers() -> None:
     async with Runtime(TOOLS, sandbox=None) as runtime:
         assert runtime.gate.watchers == ()
         assert json.loads((await runtime.answer("look", {"x": 1})).text) == 1
+
+
+async def test_when_its_folder_goes_calls_with_effects_are_refused_and_no_line_goes_to_another_file(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "logs").mkdir()
+    log = log_in(tmp_path / "logs")
+    async with open_runtime(log) as runtime:
+        await runtime.execute_code("await put(x=1)")
+        shutil.rmtree(tmp_path / "logs")
+        for _ in range(2):  # the second run must not close a number that is another file's by now
+            refused = await runtime.execute_code("await put(x=2)")
+            assert refused.error is not None
+            assert "its file or its folder is gone" in refused.error.message
+            other = os.open(tmp_path / "other", os.O_RDWR | os.O_CREAT)  # gets the log's number
+        assert (await runtime.execute_code("await look(x=3)")).ok
+        assert os.fstat(other).st_size == 0
+        os.close(other)
+        (tmp_path / "logs").mkdir()
+        await runtime.execute_code("await put(x=4)")
+    assert checked(log.path).ok
+    assert [line["kind"] for line in records(log)] == ["opened", "run", "called", "outcome", "run_ended", "closed"]
+    assert records(log)[0]["lost"] > 0
+
+
+async def test_a_log_that_becomes_a_folder_refuses_effects_and_lets_reads_go_on(tmp_path: Path) -> None:
+    log = log_in(tmp_path)
+    async with open_runtime(log) as runtime:
+        log.path.unlink()
+        os.mkfifo(log.path)
+        assert (await runtime.execute_code("await look(x=3)")).ok
+        refused = await runtime.execute_code("await put(x=2)")
+        assert refused.error is not None
+        assert "audit log cannot be written" in refused.error.message
+
+
+def test_runtimes_of_several_threads_share_one_chain(tmp_path: Path) -> None:
+    log = log_in(tmp_path)
+
+    async def work() -> None:
+        async with open_runtime(log) as runtime:
+            for x in range(20):
+                await runtime.execute_code(f"await put(x={x})")
+
+    threads = [threading.Thread(target=anyio.run, args=(work,)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert checked(log.path).ok
+    assert sum(line["kind"] == "outcome" for line in records(log)) == 80
+
+
+def test_a_forked_process_that_ends_the_log_leaves_its_parents_chain_alone(tmp_path: Path) -> None:
+    file = AppendFile(tmp_path / "a", Keys(KEY))
+    child = os.fork()
+    if not child:
+        try:
+            file.end()
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    file.write("outcome", {})
+    file.end()
+    found = checked(tmp_path / "a")
+    assert found.ok
+    assert found.lines == 3

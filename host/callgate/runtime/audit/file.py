@@ -40,6 +40,9 @@ class AppendFile:
         self._path = path
         self._keys = keys
         self._lock = threading.Lock()
+        self._fd = -1
+        """-1 while there is no file; each write fails then, and none goes to another file that got the number."""
+        self._inode: tuple[int, int] | None = None
         self._head = ""
         self._lost = 0
         self._torn: list[list[int]] = []
@@ -51,17 +54,24 @@ class AppendFile:
     def _open(self) -> None:
         """Open the file, and begin a chain in it."""
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
-        self._fd = os.open(self._path, flags, 0o600)
-        status = os.fstat(self._fd)
+        self._fd, before, self._inode, self._pid = -1, self._inode, None, os.getpid()
+        fd = os.open(self._path, flags, 0o600)
+        status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
-            os.close(self._fd)
-            raise ConfigurationError(f"the audit log {str(self._path)!r} is not a file")
-        self._inode, self._pid = (status.st_dev, status.st_ino), os.getpid()
+            os.close(fd)
+            raise OSError(errno.EINVAL, "it is not a file")
+        self._fd, self._inode = fd, (status.st_dev, status.st_ino)
+        if self._inode != before:
+            self._torn = []  # that was in another file
         self._chain = Chain.new(self._keys)
         self._to_sync: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self._syncing = threading.Thread(target=self._sync_all, args=(self._fd, self._to_sync), daemon=True)
         self._syncing.start()
-        self._write("opened", {"follows": self._last(status.st_size), "head": self._head, "pid": self._pid})
+        try:
+            self._write("opened", {"follows": self._last(status.st_size), "head": self._head, "pid": self._pid})
+        except OSError:  # no chain begins with another line
+            self._close()
+            raise
 
     def _last(self, size: int) -> dict[str, Any] | None:
         """The last line in the file that is one of this log, and where it ends."""
@@ -78,11 +88,19 @@ class AppendFile:
     def write(self, kind: str, fields: dict[str, Any]) -> None:
         """Append a line. Raises `OSError`; then the line is lost, and a later one tells how many were."""
         with self._lock:
-            if os.getpid() != self._pid:  # this process was forked: the parent's chain is not its own
-                os.close(self._fd)
-                self._lost, self._torn = 0, []
+            if self._leave_parent():
                 self._open()
             self._write(kind, fields)
+
+    def _leave_parent(self) -> bool:
+        """Whether this process was forked: then the parent's chain is not its own, and it begins another."""
+        if os.getpid() == self._pid:
+            return False
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd, self._inode, self._pid, self._head = -1, None, os.getpid(), ""
+        self._lost, self._torn = 0, []
+        return True
 
     def _write(self, kind: str, fields: dict[str, Any]) -> None:
         if self._lost:
@@ -92,6 +110,8 @@ class AppendFile:
             data, mac = self._chain.line(kind, {**_short(fields), "cut": True})
         begun = b"\n" if self._torn else b""
         try:
+            if self._fd < 0:
+                raise OSError(errno.ENOENT, "its file or its folder is gone")
             count = os.write(self._fd, begun + data)
             ends = os.lseek(self._fd, 0, os.SEEK_CUR)
         except OSError:
@@ -106,17 +126,25 @@ class AppendFile:
         self._lost, self._torn = 0, []
 
     def renewed(self) -> None:
-        """Go on in a new file if the old one was moved away, as by logrotate. Raises `OSError`."""
+        """Go on in a new file if the old one was moved away, as by logrotate. Raises `OSError`: until a later run can
+        open the file, no line can be written."""
+        if self._stands():
+            return
+        with self._lock:
+            if self._stands():  # another thread was quicker
+                return
+            if not self._leave_parent() and self._fd >= 0:
+                self._head = self._chain.after
+                self.end()
+            self._open()
+
+    def _stands(self) -> bool:
+        """Whether the open file has its path."""
         try:
             status = os.stat(self._path)
-            if (status.st_dev, status.st_ino) == self._inode:
-                return
-        except FileNotFoundError:
-            pass
-        with self._lock:
-            self._head = self._chain.after
-            self.end()
-            self._open()
+        except OSError:
+            return False
+        return self._fd >= 0 and (status.st_dev, status.st_ino) == self._inode
 
     def sync(self) -> None:
         """Have a thread write the file to the disk; all that wait meanwhile are one."""
@@ -135,11 +163,17 @@ class AppendFile:
 
     def end(self) -> None:
         """End the chain, and write the file to the disk."""
+        if self._leave_parent() or self._fd < 0:
+            return
         with contextlib.suppress(OSError):
             self._write("closed", {})
+        self._close()
+
+    def _close(self) -> None:
         self._to_sync.put(False)
         self._syncing.join(10)
         os.close(self._fd)
+        self._fd = -1
 
 
 def _short(fields: dict[str, Any]) -> dict[str, Any]:

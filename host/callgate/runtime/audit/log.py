@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 import anyio
@@ -44,6 +45,7 @@ class AuditLog:
         self.path = Path(os.path.abspath(path))
         self.include_content = include_content
         self._key = key
+        self._entering = threading.Lock()  # runtimes of several threads may share the log
         self._entered = 0
         self._keys: Keys | None = None
         self._file: AppendFile | None = None
@@ -53,17 +55,21 @@ class AuditLog:
         return _Watcher(self, redaction)
 
     async def __aenter__(self) -> AuditLog:
-        if not self._entered:
-            self._keys = Keys(self._key if self._key is not None else key_of(self.path))
-            self._file = AppendFile(self.path, self._keys)
-        self._entered += 1
+        with self._entering:
+            if not self._entered:
+                self._keys = Keys(self._key if self._key is not None else key_of(self.path))
+                self._file = AppendFile(self.path, self._keys)
+            self._entered += 1
         return self
 
     async def __aexit__(self, *error: object) -> None:
         """End this process's chain with the last runtime that uses the log."""
-        self._entered -= 1
-        if not self._entered and self._file is not None:
-            file, self._file = self._file, None
+        file = None
+        with self._entering:
+            self._entered -= 1
+            if not self._entered:
+                file, self._file = self._file, None
+        if file is not None:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(file.end)
 
