@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from callgate.artifacts import Shelf
@@ -30,6 +31,7 @@ class ForPlans:
 
     gate: Gate
     limits: Limits
+    redactor: Callable[..., Any]
     _shelf: Shelf
     _approve_plan: ApprovePlan | None
     _contexts: ContextTask
@@ -63,7 +65,7 @@ class ForPlans:
         self._contexts.must_be_open()
         await imported("callgate.runtime.plans.run")
         run = self._plan(tools, limits, on_event, approve_plan)
-        return await watched(run.gate, run.execute(plan), "plan", plan)
+        return replace(await watched(run.gate, run.execute(plan), "plan", plan), redactor=self.redactor)
 
     async def stream_plan(
         self,
@@ -91,7 +93,7 @@ class ForPlans:
         self._contexts.must_be_open()
         await imported("callgate.runtime.plans.run")
         run = self._plan(tools, limits, on_event, approve_plan)
-        return await watched(run.gate, run.execute_stream(chunks), "plan")
+        return replace(await watched(run.gate, run.execute_stream(chunks), "plan"), redactor=self.redactor)
 
     def check_plan(self, plan: Mapping[str, Any] | str, *, tools: Collection[str] | None = None) -> list[PlanFault]:
         """Find faults in a plan before it runs, errors first. Needs no open runtime."""

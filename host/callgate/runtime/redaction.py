@@ -142,6 +142,11 @@ class Redaction:
         return made if isinstance(made, str) else REDACTED
 
 
+def redactor_of(own: Redaction, registry: Registry) -> Callable[[Redaction | None], RunRedaction]:
+    """Makes the redaction of a result's page, with the runtime's own rules unless others are given."""
+    return lambda given: (own if given is None else given).run(registry)
+
+
 class RunRedaction:
     """Redacts what is shown of one run, and remembers the run's secrets."""
 
@@ -227,7 +232,10 @@ class RunRedaction:
             arguments = self.arguments(tool, step.arguments)
         result = step.result_json
         if result is not None and step.items is not None:
-            value = self._read(result)
+            try:
+                value = self._read(result)
+            except (ValueError, RecursionError):  # of a saved result, which may be anything
+                value = None
             parts = [self.result(tool, json.dumps(each)) for each in value] if isinstance(value, list) else None
             result = json.dumps(REDACTED) if parts is None else f"[{','.join(parts)}]"
         elif result is not None:

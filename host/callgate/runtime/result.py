@@ -129,6 +129,8 @@ class CodeResult:
     """When and where the program printed and displayed, in order. At most 1,000: later text belongs to the last one."""
     limits: Limits | None = None
     """The limits of the run; `usage` has what was used of them."""
+    redactor: Callable[..., Any] | None = field(default=None, repr=False, compare=False)
+    """Makes the redaction of this run's page, which knows its tools' secrets. None for a saved result."""
 
     @property
     def plan(self) -> dict[str, Any] | None:
@@ -139,7 +141,7 @@ class CodeResult:
     def to_dict(self) -> dict[str, Any]:
         """The whole result as JSON values. Values of the program and its calls are not copied."""
         artifacts = [each.to_json() for each in self.artifacts]
-        return plain({**members(self, "plan_of_calls"), "artifacts": artifacts, "plan": self.plan})
+        return plain({**members(self, "plan_of_calls", "redactor"), "artifacts": artifacts, "plan": self.plan})
 
     def for_model(self, max_characters: int = MODEL_CHARACTERS, *, keep: Keep | None = None) -> str:
         """A short text for the model's context: the output, the value or the error, after a failure the calls, and the
@@ -193,7 +195,7 @@ class CodeResult:
 
         Args:
             title: instead of ``A program's run``.
-            redaction: of all texts and values; by default `Redaction()`.
+            redaction: of all texts and values; by default the runtime's; `Redaction()` for a result that was saved.
         """
         from .trace.page import run_page
 

@@ -7,6 +7,7 @@ import copy
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -33,7 +34,7 @@ from .gate.threads import Threads
 from .gate.watching import Watcher, watched
 from .guest_run import in_guest
 from .offer import Source, search_builtins
-from .redaction import Redaction
+from .redaction import Redaction, redactor_of
 from .result import NO_SANDBOX, CodeResult
 from .run import CodeRun, Language, Looks, checked_files
 from .session import CodeStream, Session, streaming
@@ -193,6 +194,7 @@ class Runtime(ForModels, ForPlans):
 
     def _take(self, registry: Registry) -> None:
         self.registry = registry
+        self.redactor = redactor_of(self.redaction, registry)
         builtins = search_builtins(lambda: self.search)
         self.gate = Gate(
             registry, approve=self._approve, builtins=builtins, effects=self._effects, threads=self._threads,
@@ -304,7 +306,8 @@ class Runtime(ForModels, ForPlans):
         run = CodeRun.of(
             self.gate, code, limits, inputs=inputs, tools=tools, on_event=on_event, files=files, shelf=self._shelf
         )
-        return await watched(run.gate, self._executed(run, check, path), "code", code, run.inputs)
+        result = await watched(run.gate, self._executed(run, check, path), "code", code, run.inputs)
+        return replace(result, redactor=self.redactor)
 
     async def _executed(self, run: CodeRun, check: bool, path: Path) -> CodeResult:
         code, limits = run.code, run.limits

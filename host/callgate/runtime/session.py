@@ -77,7 +77,8 @@ class Session:
             run = CodeRun.of(
                 self._runtime.gate, code, self._limits, inputs=inputs, tools=tools, on_event=on_event, shelf=self._shelf
             )
-            return await watched(run.gate, self._executed(run, check), "code", code, run.inputs)
+            result = await watched(run.gate, self._executed(run, check), "code", code, run.inputs)
+            return replace(result, redactor=self._runtime.redactor)
 
     async def _executed(self, run: CodeRun, check: bool) -> CodeResult:
         code = run.code

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import pytest
+
+from agent.loop.scripted_runs import play
 from callgate import Runtime, Secret, tool
 from callgate.agent.events import AgentEvent, CallBegan, CallEnded, ModelReplied
 from callgate.agent.loop.redacted import RedactedEvents, has_redacted
 from callgate.agent.models.model import NO_USAGE, Assistant, ToolCall
+from callgate.agent.models.scripted import Calls, Say
 
 
 @tool
@@ -41,3 +45,17 @@ def test_events_lose_the_secrets_of_calls_plans_and_programs_and_the_providers_o
     for secret in ("sesame", "xyzzy", "hunter2"):
         assert secret not in str(shown), secret
     assert "sesame" in str(events)
+
+
+@pytest.mark.anyio
+async def test_the_page_of_a_task_in_memory_has_no_secret_of_its_tools_and_the_result_has_the_values() -> None:
+    @tool(read_only=True)
+    def enter(phrase: Annotated[str, Secret]) -> dict[str, str]:
+        """Enter."""
+        return {"said": phrase}
+
+    result, _ = await play([enter], Calls(("enter", {"phrase": "melon tree"})), Say("You said melon tree"))
+    assert result.answer == "You said melon tree"
+    page = result.trace()
+    assert "melon tree" not in page
+    assert "[redacted]" in page

@@ -162,7 +162,7 @@ class Agent(AgentOptions):
                 seconds = seconds_of(lines)
             end = state.finished
             if end is not None and end.outcome == "answered":
-                return result_of(state, transcript)
+                return result_of(state, transcript, self.runtime)
             if self.budget.cost is not None and state.cost is None:
                 raise ConfigurationError(
                     "what this task has cost so far is not known, since the price of a model that it asked is not: a "

@@ -28,7 +28,7 @@ from callgate.agent.events import (
     TextArrived,
 )  # fmt: skip
 from callgate.agent.models.model import Assistant, ToolCall, ToolReplies
-from callgate.runtime.redaction import REDACTED
+from callgate.runtime.redaction import REDACTED, RunRedaction
 
 if TYPE_CHECKING:
     from callgate import Runtime
@@ -40,11 +40,11 @@ class RedactedEvents:
     """Redacts the events of one run of a task, which come in order.
 
     Args:
-        runtime: the agent's.
+        runtime: the agent's; or the redaction of a page.
     """
 
-    def __init__(self, runtime: Runtime) -> None:
-        self._run = runtime.redaction.run(runtime.registry)
+    def __init__(self, runtime: Runtime | RunRedaction) -> None:
+        self._run = runtime if isinstance(runtime, RunRedaction) else runtime.redaction.run(runtime.registry)
 
     def of(self, event: AgentEvent) -> AgentEvent:
         """A redacted copy of an event."""

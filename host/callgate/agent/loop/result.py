@@ -4,7 +4,7 @@ programs."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from .task_state import TaskState
 from .transcript import Transcript
 
 if TYPE_CHECKING:
+    from callgate import Runtime
     from callgate.runtime.redaction import Redaction
 
 __all__ = ["AgentResult", "result_of"]
@@ -45,6 +46,7 @@ class AgentResult:
             conversation still had at the end.
         messages: the conversation.
         events: everything that a transcript holds, for `Agent.resume` without one.
+        redactor: makes the redaction of `trace`, which knows the secrets of the tools.
     """
 
     outcome: Outcome
@@ -63,6 +65,7 @@ class AgentResult:
     artifacts: tuple[Artifact, ...] = ()
     messages: tuple[Message, ...] = ()
     events: tuple[AgentEvent, ...] = field(default=(), repr=False)
+    redactor: Callable[..., Any] | None = field(default=None, repr=False, compare=False)
 
     @property
     def ok(self) -> bool:
@@ -85,11 +88,11 @@ class AgentResult:
 
         Args:
             title: instead of the task.
-            redaction: of all texts and values; by default `Redaction()`.
+            redaction: of all texts and values; by default the runtime's.
         """
         from .trace import agent_page
 
-        return agent_page(self.events, title, redaction, self.artifacts)
+        return agent_page(self.events, title, redaction, self.artifacts, self.redactor)
 
     def save_trace(
         self, path: str | os.PathLike[str], title: str | None = None, redaction: Redaction | None = None
@@ -103,7 +106,9 @@ class AgentResult:
         return saved(self.trace(title, redaction), path)
 
 
-def result_of(state: TaskState, transcript: Transcript | None, artifacts: Iterable[Artifact] = ()) -> AgentResult:
+def result_of(
+    state: TaskState, transcript: Transcript | None, runtime: Runtime, artifacts: Iterable[Artifact] = ()
+) -> AgentResult:
     """The result of a finished task."""
     end = state.finished
     assert end is not None
@@ -124,4 +129,5 @@ def result_of(state: TaskState, transcript: Transcript | None, artifacts: Iterab
         artifacts=tuple(artifacts),
         messages=tuple(state.messages),
         events=tuple(state.events),
+        redactor=runtime.redactor,
     )

@@ -109,7 +109,7 @@ class TaskRun:
                 tool_calls=state.tool_calls,
             )
         )
-        return result_of(state, log.transcript, self._offering.artifacts)
+        return result_of(state, log.transcript, log.options.runtime, self._offering.artifacts)
 
     async def _until_over(self) -> End:
         end = await self._beginning()

@@ -3,8 +3,8 @@ them, tokens and cost, and what went wrong. Reads events."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from callgate.agent.events import (
@@ -32,6 +32,8 @@ from callgate.runtime.trace.markup import Sheet, Tone, card, duration, fact_list
 from callgate.runtime.trace.plan import plan_sections
 from callgate.runtime.trace.program import artifacts_section, program_sections
 from callgate.runtime.trace.saved import result_from
+
+from .redacted import RedactedEvents
 
 __all__ = ["agent_page"]
 
@@ -61,6 +63,7 @@ def agent_page(
     title: str | None = None,
     redaction: Redaction | None = None,
     artifacts: Sequence[Artifact] = (),
+    redactor: Callable[..., Any] | None = None,
 ) -> str:
     """An agent's task as a self-contained HTML document.
 
@@ -69,15 +72,18 @@ def agent_page(
         title: of the document; the task by default.
         redaction: of all texts and values; by default the values of keys that name secrets are redacted.
         artifacts: that the task produced.
+        redactor: of a result, which knows the secrets of its tools.
 
     Returns:
         10 MB at most. All of it can be written as UTF-8.
     """
-    sheet = Sheet(redaction)
-    began, end, turns = _turns(events)
-    for turn in turns:
-        for call in turn.began.values():
-            sheet.redaction.arguments(None, call.arguments)
+    sheet = Sheet(redaction, redactor)
+    events = list(events)
+    redacted = RedactedEvents(sheet.redaction)
+    for event in events:  # what a call says is a secret may stand in the task and in earlier turns
+        if isinstance(event, CallBegan | CallEnded):
+            _shown(redacted, event)
+    began, end, turns = _turns(_shown(redacted, event) for event in events)
     status, tone = _status(end)
     return document(
         title=sheet.line(title or (began.task if began else "") or "An agent's task", 300),
@@ -87,6 +93,15 @@ def agent_page(
         cards="".join(_cards(sheet, began, end, turns)),
         body="".join(_sections(sheet, began, end, turns, artifacts)),
     )
+
+
+def _shown(redacted: RedactedEvents, event: AgentEvent) -> AgentEvent:
+    """A redacted copy of an event; a run in it is redacted where it is written."""
+    if isinstance(event, CallEnded) and event.run is not None:
+        shown = redacted.of(replace(event, run=None))
+        assert isinstance(shown, CallEnded)
+        return replace(shown, run=event.run)
+    return redacted.of(event)
 
 
 def _turns(events: Iterable[AgentEvent]) -> tuple[TaskBegan | None, Finished | None, list[_Turn]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -124,6 +124,8 @@ class PlanResult:
     """Always empty: nothing is cut here, only in `for_model`."""
     limits: Limits | None = None
     """The limits of the run; `usage` has what was used of them."""
+    redactor: Callable[..., Any] | None = field(default=None, repr=False, compare=False)
+    """Makes the redaction of this run's page, which knows its tools' secrets. None for a saved result."""
 
     def step(self, id: str) -> StepResult:
         """The step of that id. Raises `KeyError`."""
@@ -148,7 +150,7 @@ class PlanResult:
 
         Args:
             title: instead of the plan's goal.
-            redaction: of all texts and values; by default `Redaction()`.
+            redaction: of all texts and values; by default the runtime's; `Redaction()` for a result that was saved.
         """
         from callgate.runtime.trace.page import run_page
 
@@ -185,7 +187,9 @@ class PlanResult:
     def to_dict(self) -> dict[str, Any]:
         """The whole result as JSON values. Arguments of calls are not copied."""
         artifacts = [each.to_json() for each in self.artifacts]
-        return plain({**members(self), "artifacts": artifacts, "steps": [step.to_dict() for step in self.steps]})
+        return plain(
+            {**members(self, "redactor"), "artifacts": artifacts, "steps": [step.to_dict() for step in self.steps]}
+        )
 
     def for_model(self, max_characters: int = MODEL_CHARACTERS, *, keep: Keep | None = None) -> str:
         """A short text for the model's context: how many steps succeeded, a line for each step, the outputs.

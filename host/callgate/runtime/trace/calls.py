@@ -37,6 +37,8 @@ def tone_of(call: CallRecord) -> Tone:
 
 def call_markup(sheet: Sheet, call: CallRecord) -> str:
     """A call in one line, which opens for everything that is known of it."""
+    omitted = call.result_bytes - len((call.result or "").encode("utf-8", "replace"))
+    call = sheet.redaction.record(call)
     tone = tone_of(call)
     given = sheet.brief(call.arguments, _BRIEF)
     gave = ""
@@ -49,7 +51,7 @@ def call_markup(sheet: Sheet, call: CallRecord) -> str:
         f'<code class="given">{given}</code>{gave} {"".join(_tags(call))}'
         f'<span class="took">{duration(call.duration_seconds)}</span>'
     )
-    return fold(summary, fact_list(_facts(sheet, call)), kind="call")
+    return fold(summary, fact_list(_facts(sheet, call, omitted)), kind="call")
 
 
 def _tags(call: CallRecord) -> Iterator[str]:
@@ -67,7 +69,7 @@ def _tags(call: CallRecord) -> Iterator[str]:
         yield '<span class="tag odd">fallback</span> '
 
 
-def _facts(sheet: Sheet, call: CallRecord) -> Iterator[tuple[str, str]]:
+def _facts(sheet: Sheet, call: CallRecord, omitted: int) -> Iterator[tuple[str, str]]:
     yield "call", f"{call.id:,}, {_words(call.status)}"
     began = f"{duration(call.started_seconds)} after the start, took {duration(call.duration_seconds)}"
     queued = f", {duration(call.queued_seconds)} of it in a queue" if call.queued_seconds > 0 else ""
@@ -76,7 +78,6 @@ def _facts(sheet: Sheet, call: CallRecord) -> Iterator[tuple[str, str]]:
     if call.changed_arguments is not None:
         yield "called with", f"<pre>{sheet.value(call.changed_arguments)}</pre>"
     if call.result is not None:
-        omitted = call.result_bytes - len(call.result.encode("utf-8", "replace"))
         yield "result", f"<pre>{sheet.json(call.result, omitted=omitted)}</pre>"
     yield "error", f"<pre>{sheet.text(call.error)}</pre>" if call.error else ""
     timed_out = f", {call.timeouts:,} timed out" if call.timeouts else ""

@@ -10,13 +10,13 @@ from __future__ import annotations
 import html
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final, Literal
 
 from callgate import cut
 from callgate.runtime.gate.records import CallRecord
-from callgate.runtime.redaction import Redaction
+from callgate.runtime.redaction import Redaction, RunRedaction
 from callgate.tools.faults import printable
 
 __all__ = [
@@ -56,16 +56,22 @@ class Sheet:
 
     Args:
         redaction: of all texts and values.
+        redactor: of the result, if it has one.
     """
 
-    def __init__(self, redaction: Redaction | None = None) -> None:
-        self.redaction = (Redaction() if redaction is None else redaction).run()
+    def __init__(self, redaction: Redaction | None = None, redactor: Callable[..., Any] | None = None) -> None:
+        self.redaction: RunRedaction = (redaction or Redaction()).run() if redactor is None else redactor(redaction)
         self.room = _MOST_BYTES
 
     def learn(self, calls: Sequence[CallRecord]) -> None:
-        """Find the secrets in the arguments of calls: they are redacted wherever they come back, in the source, too."""
+        """Find the secrets of calls: they are redacted wherever they come back, in the source, too."""
         for call in calls[:_MOST_LEARNED]:
-            self.redaction.arguments(None, call.arguments)
+            tool = self.redaction.tool(call.tool)
+            self.redaction.arguments(tool, call.arguments)
+            if call.changed_arguments is not None:
+                self.redaction.arguments(tool, call.changed_arguments)
+            if call.result is not None and tool is not None and tool.secret_result is not None:
+                self.redaction.result(tool, call.result)
 
     def text(self, text: str, most: int = _TEXT_CHARACTERS) -> str:
         """A text as markup."""

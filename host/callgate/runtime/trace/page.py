@@ -27,12 +27,12 @@ def run_page(result: CodeResult | PlanResult, title: str | None = None, redactio
     Args:
         result: of a program or a plan.
         title: of the document; by default a plan's goal, or what it is.
-        redaction: of all texts and values; by default the values of keys that name secrets are redacted.
+        redaction: of all texts and values; by default the runtime's.
 
     Returns:
         10 MB at most. All of it can be written as UTF-8.
     """
-    sheet = Sheet(redaction)
+    sheet = Sheet(redaction, result.redactor)
     if isinstance(result, PlanResult):
         (status, tone), kind, name = plan_status(result), "plan", result.goal or "A plan's run"
         body, cards = plan_sections(sheet, result), plan_cards(result)

@@ -107,7 +107,7 @@ def _row(sheet: Sheet, row: Row, wall: float) -> str:
 
 
 def _facts(sheet: Sheet, row: Row) -> Iterator[tuple[str, str]]:
-    step = row.step
+    step = sheet.redaction.step(row.step)
     tags = "".join(f' <span class="tag">{sheet.line(note)}</span>' for note in row.notes)
     yield "status", f"{STATUS_WORDS[step.status]}{tags}"
     if step.started_seconds is not None:
