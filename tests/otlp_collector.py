@@ -170,10 +170,9 @@ def collecting() -> Iterator[Providers]:
 
 def value_of(point: Any) -> Any:
     """The value of a metric's protobuf point."""
-    which = {field.name for field, _ in point.ListFields()}
-    if "bucket_counts" in which:
+    if hasattr(point, "count"):  # of a histogram of either kind
         return point.count
-    return point.as_double if "as_double" in which else point.as_int
+    return getattr(point, point.WhichOneof("value"))
 
 
 def _received(span: Any, scope: str) -> ReceivedSpan:

@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar, Final
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from opentelemetry.context import Context, attach, get_current
 from opentelemetry.metrics import CallbackOptions, Histogram, Meter, MeterProvider, Observation, get_meter_provider
@@ -280,11 +280,12 @@ class CallSpan:
 class Meters:
     """The metrics; one of them for each provider, since an instrument is made once."""
 
-    _made: ClassVar[WeakKeyDictionary[MeterProvider, dict[str, Meters]]] = WeakKeyDictionary()
+    _made: ClassVar[WeakValueDictionary[tuple[int, str], Meters]] = WeakValueDictionary()
 
     def __init__(self, provider: MeterProvider, names: Names) -> None:
         meter = provider.get_meter("callgate", __version__, schema_url=names.schema_url)
         self._names = names
+        self._provider = provider  # so that no other one gets its id
         self._pools: WeakKeyDictionary[WarmPool, int] = WeakKeyDictionary()
         """The misses of each pool that were counted."""
         self._misses = 0
@@ -309,10 +310,11 @@ class Meters:
     @classmethod
     def of(cls, provider: MeterProvider, names: Names) -> Meters:
         """The metrics of a provider."""
-        made = cls._made.setdefault(provider, {})
-        if names.schema_url not in made:
-            made[names.schema_url] = cls(provider, names)
-        return made[names.schema_url]
+        key = id(provider), names.schema_url  # providers need not be hashable
+        made = cls._made.get(key)
+        if made is None:
+            made = cls._made[key] = cls(provider, names)
+        return made
 
     def watch(self, pool: WarmPool) -> None:
         """Count the guests of a pool, as long as it exists."""
