@@ -35,7 +35,7 @@ async def one(n: int) -> int:
 async def seconds_a_call(runtime: Runtime) -> float:
     """Seconds of one call, in the gate of one program."""
     gate = runtime.gate.open(caller="code", limits=Limits(max_tool_calls=CALLS), allowed=None, on_event=None)
-    start = RunStart(kind="code", limits=gate.limits)
+    start = RunStart(kind="code", limits=gate.limits, offer=gate.offer)
     gate.watches = tuple(watcher.run(start) for watcher in runtime.gate.watchers)
     began = time.perf_counter()
     for n in range(CALLS):
