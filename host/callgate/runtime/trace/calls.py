@@ -48,13 +48,13 @@ def call_markup(sheet: Sheet, call: CallRecord) -> str:
         gave = f' <span class="{tone}">{sheet.line(call.error)}</span>'
     summary = (
         f'<span class="{tone}">{_MARKS[tone]}</span> <span class="tool">{sheet.line(call.tool)}</span> '
-        f'<code class="given">{given}</code>{gave} {"".join(_tags(call))}'
+        f'<code class="given">{given}</code>{gave} {"".join(_tags(sheet, call))}'
         f'<span class="took">{duration(call.duration_seconds)}</span>'
     )
     return fold(summary, fact_list(_facts(sheet, call, omitted)), kind="call")
 
 
-def _tags(call: CallRecord) -> Iterator[str]:
+def _tags(sheet: Sheet, call: CallRecord) -> Iterator[str]:
     if call.status != "succeeded":
         yield f'<span class="tag {tone_of(call)}">{_words(call.status)}</span> '
     if call.early:
@@ -64,9 +64,13 @@ def _tags(call: CallRecord) -> Iterator[str]:
     if call.attempts > 1:
         yield f'<span class="tag odd">{plural(call.attempts, "attempt")}</span> '
     if call.approval in _APPROVALS:
-        yield f'<span class="tag">{_APPROVALS[call.approval]}</span> '
+        yield f'<span class="tag">{_APPROVALS[call.approval]}{_by(sheet, call)}</span> '
     if call.fallback:
         yield '<span class="tag odd">fallback</span> '
+
+
+def _by(sheet: Sheet, call: CallRecord) -> str:
+    return f" by {sheet.line(call.approved_by)}" if call.approved_by else ""
 
 
 def _facts(sheet: Sheet, call: CallRecord, omitted: int) -> Iterator[tuple[str, str]]:
@@ -84,8 +88,7 @@ def _facts(sheet: Sheet, call: CallRecord, omitted: int) -> Iterator[tuple[str, 
     if call.attempts != 1 or timed_out or call.cached:
         yield "attempts", f"{call.attempts:,}{timed_out}{', the result came from the cache' if call.cached else ''}"
     if call.approval in _APPROVALS:
-        by = f" by {sheet.line(call.approved_by)}" if call.approved_by else ""
-        yield "approval", f"{_APPROVALS[call.approval]}{by}"
+        yield "approval", f"{_APPROVALS[call.approval]}{_by(sheet, call)}"
     if call.fallback:
         yield "fallback", f"{sheet.line(call.fallback)}, call {call.fallback_call}"
 
