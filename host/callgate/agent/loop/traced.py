@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from callgate.agent.models.model import Assistant
 from callgate.agent.models.traced import shown_assistant, shown_text
-from callgate.runtime.telemetry.tracing import OpenSpan, Tracing, tracing
+from callgate.runtime.telemetry.tracing import AgentSpan, Tracing, tracing
 
 from .event_log import EventLog
 
@@ -32,28 +32,28 @@ def traced_task(log: EventLog) -> Iterator[None]:
     usage, cost, turns, calls = state.usage, state.cost, state.turns, state.tool_calls
     model = options.model
     try:
-        with tracer.span("invoke_agent", "callgate", model.provider, model.name, client=False) as span:
+        with tracer.span(tracer.names.invoke_agent, "callgate", model.provider, model.name, client=False) as span:
             span.set(
                 {
-                    "gen_ai.agent.name": "callgate",
-                    "callgate.task.mode": state.mode,
-                    "callgate.task.resumed": state.resumed or None,
+                    tracer.names.agent: "callgate",
+                    tracer.names.mode: state.mode,
+                    tracer.names.resumed: state.resumed or None,
                 }
             )
             if tracer.telemetry.include_content:
                 asked = {"role": "user", "parts": [shown_text(tracer, state.task.task)]}
-                span.content("gen_ai.input.messages", [asked])
+                span.content(tracer.names.input_messages, [asked])
             try:
                 yield
             finally:
                 spent = None if cost is None or state.cost is None else state.cost - cost
                 span.set(
                     {
-                        "gen_ai.usage.input_tokens": state.usage.input_tokens - usage.input_tokens,
-                        "gen_ai.usage.output_tokens": state.usage.output_tokens - usage.output_tokens,
-                        "callgate.task.cost": spent,
-                        "callgate.task.turns": state.turns - turns,
-                        "callgate.task.tool_calls": state.tool_calls - calls,
+                        tracer.names.input_tokens: state.usage.input_tokens - usage.input_tokens,
+                        tracer.names.output_tokens: state.usage.output_tokens - usage.output_tokens,
+                        tracer.names.cost: spent,
+                        tracer.names.turns: state.turns - turns,
+                        tracer.names.task_calls: state.tool_calls - calls,
                     }
                 )
                 _end(tracer, span, log)
@@ -61,13 +61,13 @@ def traced_task(log: EventLog) -> Iterator[None]:
         tracing.set(before)
 
 
-def _end(tracer: Tracing, span: OpenSpan, log: EventLog) -> None:
+def _end(tracer: Tracing, span: AgentSpan, log: EventLog) -> None:
     end = log.state.finished
     if end is None:
         return
-    span.set({"callgate.task.outcome": end.outcome})
+    span.set({tracer.names.outcome: end.outcome})
     if end.outcome not in ("answered", "interrupted"):
         span.failed(end.outcome)
     if tracer.telemetry.include_content and end.answer:
         answer = shown_assistant(tracer, Assistant(text=end.answer), "stop")
-        span.content("gen_ai.output.messages", [answer])
+        span.content(tracer.names.output_messages, [answer])

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from callgate.runtime.telemetry.tracing import OpenSpan, Tracing, newest, tracing
+from callgate.runtime.telemetry.tracing import AgentSpan, Tracing, newest, tracing
 
 from .model import Assistant, Delta, Ended, Message, Model, Reply, Request, ToolReplies, User
 
@@ -23,7 +23,8 @@ async def chat(model: Model, request: Request, *, on_delta: Callable[[Delta], No
     tracer = tracing.get()
     if tracer is None:
         return await model.ask(request, on_delta=on_delta)
-    with tracer.span("chat", model.name, model.provider, model.name, client=True) as span:
+    with tracer.span(tracer.names.chat, model.name, model.provider, model.name, client=True) as span:
+        names = tracer.names
         began, first = time.perf_counter(), None
 
         def noted(delta: Delta) -> None:
@@ -35,39 +36,39 @@ async def chat(model: Model, request: Request, *, on_delta: Callable[[Delta], No
 
         span.set(
             {
-                "gen_ai.request.max_tokens": request.max_output_tokens,
-                "gen_ai.request.temperature": request.temperature,
-                "gen_ai.request.stream": True if on_delta is not None else None,
-                "gen_ai.output.type": None if request.json_schema is None else "json",
+                names.request_tokens: request.max_output_tokens,
+                names.request_temperature: request.temperature,
+                names.request_stream: True if on_delta is not None else None,
+                names.output_type: None if request.json_schema is None else "json",
             }
         )
         if tracer.telemetry.include_content:
             if request.system:
-                span.content("gen_ai.system_instructions", [shown_text(tracer, request.system)])
-            span.content("gen_ai.input.messages", newest(_shown(tracer, request.messages)))
+                span.content(names.system, [shown_text(tracer, request.system)])
+            span.content(names.input_messages, newest(_shown(tracer, request.messages)))
         try:
             reply = await model.ask(request, on_delta=None if on_delta is None else noted)
         finally:
-            span.set({"gen_ai.response.time_to_first_chunk": first})
+            span.set({names.first_chunk: first})
         _note(tracer, span, model, reply)
         return reply
 
 
-def _note(tracer: Tracing, span: OpenSpan, model: Model, reply: Reply) -> None:
-    usage = reply.usage
+def _note(tracer: Tracing, span: AgentSpan, model: Model, reply: Reply) -> None:
+    usage, names = reply.usage, tracer.names
     span.set(
         {
-            "gen_ai.response.model": reply.model,
-            "gen_ai.response.finish_reasons": [FINISHED[reply.ended]],
-            "gen_ai.usage.input_tokens": usage.input_tokens,
-            "gen_ai.usage.output_tokens": usage.output_tokens,
-            "gen_ai.usage.cache_read.input_tokens": usage.cached_input_tokens or None,
-            "callgate.usage.estimated": usage.estimated or None,
-            "callgate.attempts": reply.attempts,
+            names.response_model: reply.model,
+            names.finish_reasons: [FINISHED[reply.ended]],
+            names.input_tokens: usage.input_tokens,
+            names.output_tokens: usage.output_tokens,
+            names.cached_tokens: usage.cached_input_tokens or None,
+            names.estimated: usage.estimated or None,
+            names.attempts: reply.attempts,
         }
     )
     if tracer.telemetry.include_content:
-        span.content("gen_ai.output.messages", [shown_assistant(tracer, reply.turn, FINISHED[reply.ended])])
+        span.content(names.output_messages, [shown_assistant(tracer, reply.turn, FINISHED[reply.ended])])
     tracer.tokens(model.provider, model.name, input=usage.input_tokens, output=usage.output_tokens)
 
 

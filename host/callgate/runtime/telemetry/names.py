@@ -33,6 +33,13 @@ class Names:
     agent: str = "gen_ai.agent.name"
     conversation: str = "gen_ai.conversation.id"
     request_model: str = "gen_ai.request.model"
+    request_tokens: str = "gen_ai.request.max_tokens"
+    request_temperature: str = "gen_ai.request.temperature"
+    request_stream: str = "gen_ai.request.stream"
+    output_type: str = "gen_ai.output.type"
+    system: str = "gen_ai.system_instructions"
+    first_chunk: str = "gen_ai.response.time_to_first_chunk"
+    cached_tokens: str = "gen_ai.usage.cache_read.input_tokens"
     response_model: str = "gen_ai.response.model"
     response_id: str = "gen_ai.response.id"
     finish_reasons: str = "gen_ai.response.finish_reasons"
@@ -62,6 +69,13 @@ class Names:
     caller: str = "callgate.caller"
     call_number: str = "callgate.call.number"
     attempts: str = "callgate.attempts"
+    estimated: str = "callgate.usage.estimated"
+    mode: str = "callgate.task.mode"
+    resumed: str = "callgate.task.resumed"
+    cost: str = "callgate.task.cost"
+    turns: str = "callgate.task.turns"
+    task_calls: str = "callgate.task.tool_calls"
+    outcome: str = "callgate.task.outcome"
     cached: str = "callgate.cached"
     queued: str = "callgate.queued_seconds"
     approval: str = "callgate.approval"
@@ -103,5 +117,6 @@ TABLES: Final[dict[Conventions, Names]] = {
         call_result="callgate.call.result",
         input_messages="callgate.input.messages",
         output_messages="callgate.output.messages",
+        system="callgate.system_instructions",
     ),
 }

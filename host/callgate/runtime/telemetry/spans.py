@@ -44,7 +44,7 @@ from callgate.tools import Tool
 from callgate.version import __version__
 
 from .content import Content, label
-from .names import SECONDS, TABLES, TOKENS, Names
+from .names import SECONDS, TABLES, Names
 from .options import Telemetry
 
 __all__ = ["Meters", "OpenSpan", "Spans", "current", "instruments", "mark_failed"]
@@ -299,9 +299,6 @@ class Meters:
         self._runs = meter.create_histogram(
             names.run_duration, "s", "Duration of programs and plans", explicit_bucket_boundaries_advisory=SECONDS
         )
-        self._tokens = meter.create_histogram(
-            names.token_usage, "{token}", "Tokens of requests to models", explicit_bucket_boundaries_advisory=TOKENS
-        )
         meter.create_observable_gauge(names.guests, [self._observed_guests], "{guest}", "Guests in use, and idle")
         meter.create_observable_counter(
             names.pool_misses, [self._observed_misses], "{guest}", "Guests opened while a run waited for them"
@@ -319,10 +316,6 @@ class Meters:
     def watch(self, pool: WarmPool) -> None:
         """Count the guests of a pool, as long as it exists."""
         self._pools.setdefault(pool, 0)
-
-    def tokens(self, count: int, attributes: Attributes) -> None:
-        """Count the tokens of a request: `attributes` has the type, the model and the provider."""
-        _quietly_record(self._tokens, count, attributes, None)
 
     def run_ended(self, seconds: float, attributes: Attributes, context: Context | None) -> None:
         """Count a run."""

@@ -20,10 +20,12 @@ import anyio
 
 from callgate.runtime.redaction import REDACTED
 
+from .names import SECONDS, TABLES, TOKENS
+
 if TYPE_CHECKING:
     from callgate.runtime.runtime import Runtime
 
-__all__ = ["MAX_NAME", "OpenSpan", "Tracing", "newest", "tracing"]
+__all__ = ["MAX_NAME", "AgentSpan", "Tracing", "newest", "tracing"]
 
 logger = logging.getLogger("callgate")
 
@@ -33,11 +35,9 @@ MAX_TEXT: Final = 8_000
 """Characters of one text of content."""
 MAX_CONTENT: Final = 32_000
 """Characters of an attribute with content, about: the newest messages that fit."""
-_TOKEN_BUCKETS: Final = tuple(float(4**power) for power in range(14))
-_SECOND_BUCKETS: Final = tuple(0.01 * 2**power for power in range(14))
 
 
-class OpenSpan:
+class AgentSpan:
     """A span that has not ended.
 
     Args:
@@ -82,18 +82,18 @@ class Tracing:
         self.runtime = runtime
         self.task = ""
         """Id of the agent's task, which its spans share."""
+        self.names = names = TABLES[runtime.telemetry.conventions]
         self._tracer, meter = instruments(runtime.telemetry)
         self._tokens = meter.create_histogram(
-            "gen_ai.client.token.usage", "{token}", "Tokens of requests to models.",
-            explicit_bucket_boundaries_advisory=_TOKEN_BUCKETS,
-        )  # fmt: skip
+            names.token_usage, "{token}", "Tokens of requests to models.", explicit_bucket_boundaries_advisory=TOKENS
+        )
         self._seconds = meter.create_histogram(
-            "gen_ai.client.operation.duration", "s", "Duration of requests to models, and of agents' tasks.",
-            explicit_bucket_boundaries_advisory=_SECOND_BUCKETS,
+            names.chat_duration, "s", "Duration of requests to models, and of agents' tasks.",
+            explicit_bucket_boundaries_advisory=SECONDS,
         )  # fmt: skip
 
     @contextmanager
-    def span(self, operation: str, subject: str, provider: str, model: str, *, client: bool) -> Iterator[OpenSpan]:
+    def span(self, operation: str, subject: str, provider: str, model: str, *, client: bool) -> Iterator[AgentSpan]:
         """A span that is the current one in the block, and the operation's duration.
 
         Args:
@@ -106,14 +106,14 @@ class Tracing:
         from .spans import current
 
         fixed = {
-            "gen_ai.operation.name": operation,
-            "gen_ai.provider.name": _name(provider),
-            "gen_ai.request.model": _name(model),
+            self.names.operation: operation,
+            self.names.provider: _name(provider),
+            self.names.request_model: _name(model),
         }
         began = time.perf_counter()
         with current(self._tracer, f"{operation} {_name(subject)}".rstrip(), fixed, client=client) as inner:
-            opened = OpenSpan(inner)
-            opened.set({"gen_ai.conversation.id": self.task})
+            opened = AgentSpan(inner)
+            opened.set({self.names.conversation: self.task})
             try:
                 yield opened
             except GeneratorExit:
@@ -123,18 +123,18 @@ class Tracing:
                 opened.failed(_kind_of(error))
                 raise
             finally:
-                metered = {**fixed, "error.type": opened.fault} if opened.fault else fixed
+                metered = {**fixed, self.names.error_type: opened.fault} if opened.fault else fixed
                 self._seconds.record(time.perf_counter() - began, metered)
 
     def tokens(self, provider: str, model: str, *, input: int, output: int) -> None:
         """Count the tokens of a request."""
         fixed = {
-            "gen_ai.operation.name": "chat",
-            "gen_ai.provider.name": _name(provider),
-            "gen_ai.request.model": _name(model),
+            self.names.operation: self.names.chat,
+            self.names.provider: _name(provider),
+            self.names.request_model: _name(model),
         }
-        self._tokens.record(input, {**fixed, "gen_ai.token.type": "input"})
-        self._tokens.record(output, {**fixed, "gen_ai.token.type": "output"})
+        self._tokens.record(input, {**fixed, self.names.token_type: "input"})
+        self._tokens.record(output, {**fixed, self.names.token_type: "output"})
 
     # content
 
