@@ -42,6 +42,7 @@ BOTH_LOOPS = (
     "runtime/test_plans.py",
     "runtime/test_driver.py",
     "runtime/test_fast_path*",
+    "runtime/telemetry/*",
     "guard/test_calls_begin_in_wire_order.py",
     "agent/loop/*",
     "agent/orchestration/test_orchestrator_cancel.py",

@@ -38,7 +38,10 @@ def test_the_wheel_holds_both_packages_and_nothing_else(names: list[str]) -> Non
     assert packaged == sources("host", "callgate") | sources("sandbox_image", "callgate_guest") | {dockerfile}
     assert {"callgate/py.typed", "callgate_guest/py.typed", "callgate_guest/wire.py"} <= packaged
     data = {name for name in packaged if not name.endswith((".py", "/py.typed"))}
-    assert {str(Path(name).parent) for name in data - {dockerfile}} == {"callgate/cli/demo_data"}
+    assert {str(Path(name).parent) for name in data - {dockerfile}} == {
+        "callgate/cli/demo_data",
+        "callgate/runtime/trace",
+    }
 
 
 def test_the_wheel_describes_itself(names: list[str]) -> None:

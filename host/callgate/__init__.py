@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         Allow,
         Answer,
         ApprovalRequest,
+        AuditLog,
         CallEnded,
         CallProgressed,
         CallRecord,
@@ -54,6 +55,8 @@ if TYPE_CHECKING:
         PlanApprovalRequest,
         PlanResult,
         Printed,
+        PrintMark,
+        Redaction,
         RunError,
         Runtime,
         RunUsage,
@@ -66,10 +69,11 @@ if TYPE_CHECKING:
         SyncConversation,
         SyncRuntime,
         SyncSession,
+        Telemetry,
         report_progress,
     )
     from .sandbox.docker.backend import DockerBackend
-    from .tools import Registry, Retry, Tool, tool
+    from .tools import Registry, Retry, Secret, Tool, tool
 
 __all__ = [
     "Agent",
@@ -79,6 +83,7 @@ __all__ = [
     "ApprovalRequest",
     "Artifact",
     "Artifacts",
+    "AuditLog",
     "Budget",
     "CallEnded",
     "CallProgressed",
@@ -107,8 +112,10 @@ __all__ = [
     "PlanApprovalRequest",
     "PlanFault",
     "PlanResult",
+    "PrintMark",
     "Printed",
     "ProtocolError",
+    "Redaction",
     "Registry",
     "Retry",
     "RunError",
@@ -119,6 +126,7 @@ __all__ = [
     "SandboxError",
     "SandboxUnavailable",
     "SearchResult",
+    "Secret",
     "Session",
     "Source",
     "StepEnded",
@@ -127,6 +135,7 @@ __all__ = [
     "SyncConversation",
     "SyncRuntime",
     "SyncSession",
+    "Telemetry",
     "Tool",
     "ToolCancelled",
     "ToolError",
@@ -148,6 +157,6 @@ __getattr__, __dir__ = names_from(
         "program.findings": ("Finding",),
         "runtime": runtime.__all__,
         "sandbox.docker.backend": ("DockerBackend",),
-        "tools": ("Registry", "Retry", "Tool", "tool"),
+        "tools": ("Registry", "Retry", "Secret", "Tool", "tool"),
     },
 )

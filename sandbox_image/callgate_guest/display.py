@@ -106,7 +106,8 @@ class Display:
     def _send(self, message: str) -> None:
         if message:
             self._flush()
-            self._link.notify(DISPLAY, message)
+            line = self._link.line()
+            self._link.notify(DISPLAY, f'{message[:-1]},"line":{line}}}' if line else message)
 
     def _made(self, value: Any) -> tuple[str, str]:
         """The text of a value, and its rich form as the JSON text of a message; empty if it has none."""

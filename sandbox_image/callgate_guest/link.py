@@ -17,14 +17,16 @@ import asyncio
 import json
 import os
 import select
+import sys
 import threading
+import types
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from .json_forms import encoder
 from .records import Record
-from .wire import MESSAGE_BYTES, OUT_OF_MEMORY, WITHDRAWN, LineBuffer
+from .wire import MESSAGE_BYTES, OUT_OF_MEMORY, PROGRAM_NAME, WITHDRAWN, LineBuffer
 
 _MOST_TURNS = 64
 _MOST_HELD = 1 << 16
@@ -52,9 +54,9 @@ class Link:
         self._write_lock = threading.RLock()  # a signal handler or a finalizer may write in the middle of a write
         self._writing = False
         self._unsent: deque[bytes] = deque()
-        self.held: dict[int, tuple[str, str, str]] = {}
+        self.held: dict[int, tuple[str, str, str, str]] = {}
         """Messages that wait to leave, by the id of the request; notifications have negative numbers. With each its
-        method and its params as JSON, empty for a notification."""
+        method, its params as JSON and its member `line`, empty for a notification."""
         self.held_size = self._turns = self._unnumbered = 0
         self._turn = threading.Condition()
         self._reading = False
@@ -72,6 +74,8 @@ class Link:
         self.on_cancel: Callable[[], None] = lambda: None
         self.before_write: Callable[[], None] = lambda: None
         self.closed = False
+        self.program = PROGRAM_NAME
+        """File name of the program that runs."""
         self.most_bytes = MESSAGE_BYTES
         """Bytes of a message that the host takes."""
 
@@ -86,6 +90,16 @@ class Link:
         os.close(self._incoming)
         os.close(self._outgoing)
 
+    def line(self) -> int:
+        """The line that runs now, of the program's innermost function in this thread; 0 where none of its code runs."""
+        frame: types.FrameType | None = sys._getframe(1)
+        name = self.program
+        while frame is not None:
+            if frame.f_code.co_filename == name:
+                return frame.f_lineno or 0
+            frame = frame.f_back
+        return 0
+
     # writing
 
     def request(self, method: str, params: dict[str, Any], reply: Reply, *, holds: bool = False) -> int:
@@ -98,14 +112,15 @@ class Link:
             holds: the request leaves when the program next waits, by `idle`.
         """
         body = encode(params)
+        at = f',"line":{line}' if (line := self.line()) else ""
         self.before_write()
         with self._turn:
             self.last_id += 1
             number = self.last_id
             self.pending[number] = reply
-        text = f'{{"jsonrpc":"2.0","method":{encode(method)},"params":{body},"id":{number}}}\n'
+        text = f'{{"jsonrpc":"2.0","method":{encode(method)},"params":{body},"id":{number}{at}}}\n'
         if holds:
-            self._hold(number, text, method, body)
+            self._hold(number, text, method, body, at)
         else:
             self._write(text)
         return number
@@ -114,14 +129,14 @@ class Link:
         """Take back a request that has not left. Returns whether that was possible; a notification reports it."""
         if number not in self.held:
             return False
-        _, method, body = self.held[number]
-        params = f'{{"tool":{encode(method)},"arguments":{body}}}'
-        self.held[number] = f'{{"jsonrpc":"2.0","method":"{WITHDRAWN}","params":{params}}}\n', "", ""
+        _, method, body, at = self.held[number]
+        params = f'{{"tool":{encode(method)},"arguments":{body}{at}}}'
+        self.held[number] = f'{{"jsonrpc":"2.0","method":"{WITHDRAWN}","params":{params}}}\n', "", "", ""
         self.forget(number)
         return True
 
-    def _hold(self, number: int, text: str, method: str = "", body: str = "") -> None:
-        self.held[number] = text, method, body
+    def _hold(self, number: int, text: str, method: str = "", body: str = "", at: str = "") -> None:
+        self.held[number] = text, method, body, at
         self.held_size += len(text)
         if self.held_size > _MOST_HELD:
             self._write("")
@@ -156,7 +171,7 @@ class Link:
         if self.held:
             held, self.held = self.held, {}
             self.held_size = self._turns = 0
-            text = "".join([each for each, _, _ in held.values()]) + text
+            text = "".join([each[0] for each in held.values()]) + text
         self._unsent.append(text.encode())
         with self._write_lock:
             if self._writing:  # this very thread is in the middle of a message: it sends this one after it

@@ -19,10 +19,11 @@ class Output(io.TextIOBase):
     encoding = "utf-8"
     errors = "replace"
 
-    def __init__(self, send: Callable[[str], None], number: int) -> None:
+    def __init__(self, send: Callable[[str, int], None], number: int, line: Callable[[], int]) -> None:
         super().__init__()
         self._send = send
         self._number = number
+        self._line_now = line
         self._held: list[str] = []
         self._size = 0
         self._lock = threading.RLock()
@@ -32,6 +33,8 @@ class Output(io.TextIOBase):
         if not isinstance(text, str):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
         with self._lock:
+            if not self._held:
+                self._line = self._line_now()  # of the first of the held text
             self._held.append(text)
             self._size += len(text)
             if "\n" in text or self._size > _CHUNK:
@@ -52,7 +55,7 @@ class Output(io.TextIOBase):
             self._held.clear()
             self._size = 0
             for start in range(0, len(text), _PIECE):
-                self._send(text[start : start + _PIECE])
+                self._send(text[start : start + _PIECE], self._line)
 
     def reconfigure(self, **_: Any) -> None:
         """Changes nothing: the output stays line-buffered UTF-8."""

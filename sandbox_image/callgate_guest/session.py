@@ -79,7 +79,7 @@ class Session:
         self._main: asyncio.Task[Any] | None = None
         self._nursery = Nursery(self.link)
         self._loops = Loops(self.link, self._nursery)
-        self._outputs = (Output(self._print, 1), Output(self._print, 2))
+        self._outputs = (Output(self._print, 1, self.link.line), Output(self._print, 2, self.link.line))
         self.link.before_write = self._flush
         self.link.on_cancel = self._cancel
 
@@ -126,6 +126,7 @@ class Session:
         self._given_tools.bind(params["tools"], params.get("namespaces", {}), params.get("docs"))
         self._namespace.update(params["inputs"])
         name = PROGRAM_NAME if self._count == 1 else f"<program-{self._count}>"
+        self.link.program = name
         program = Program(params["code"], name)
         self._namespace.pop(VALUE, None)  # of a program that failed after it
         keeps = params.get("keeps", False)
@@ -227,8 +228,8 @@ class Session:
     def _value_text(self, value: Any) -> str:
         return self._display.value_text(value)
 
-    def _print(self, text: str) -> None:
-        self.link.notify(PRINT, {"text": text})
+    def _print(self, text: str, line: int) -> None:
+        self.link.notify(PRINT, {"text": text, "line": line} if line else {"text": text})
 
     def _flush(self) -> None:
         for output in self._outputs:

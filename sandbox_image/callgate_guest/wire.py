@@ -9,11 +9,14 @@ from __future__ import annotations
 from typing import Final
 
 EXECUTE: Final = "execute"  # host -> guest, request: run a program
-PRINT: Final = "print"  # guest -> host, notification: {"text": ...}
+PRINT: Final = "print"  # guest -> host, notification: {"text": ..., "line": n}
 CANCEL: Final = "cancel"  # both ways, notification: {} ends the program; {"id": n} cancels one tool call
 WITHDRAWN: Final = "rpc.withdrawn"  # guest -> host, notification: a call that was cancelled before its request left
 ENDING: Final = "rpc.ending"  # guest -> host, notification: the value of a program that still waits for calls
 DISPLAY: Final = "rpc.display"  # guest -> host, notification: {"name", "media_type", "data": base64 | "text": ...}
+
+# A tool call is a request with the tool's name as its method. The call and all notifications of the guest may say which
+# line of the program they come from: in the member "line" of a call, beside "id", and among the params of the others.
 
 DESCRIBE_TOOLS: Final = "describe_tools"  # a built-in tool: its one parameter takes all positional arguments
 

@@ -133,11 +133,11 @@ def test_a_timeline_is_drawn_on_stderr(cli: Command) -> None:
         assert "\x1b" not in done.err
 
 
-def test_a_timeline_page_is_written_after_the_run(cli: Command) -> None:
+def test_a_page_of_the_plan_is_written_after_the_run(cli: Command) -> None:
     file = plan_file(cli, OSLO, NOWHERE)
-    for arguments in (["--timeline", "out.html"], ["--timeline=out.html"]):
+    for arguments in (["--trace", "out.html"], ["--trace=out.html"]):
         (cli.folder / "out.html").unlink(missing_ok=True)
         done = cli("plan", *arguments, file, *TOOLS)
         assert done.status == 1
-        assert "timeline: out.html" in done.err
+        assert "page: out.html" in done.err
         assert "nowhere" in (cli.folder / "out.html").read_text(encoding="utf-8")

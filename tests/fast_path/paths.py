@@ -148,6 +148,7 @@ def _told(outcome: Outcome) -> dict[str, Any]:
     instead = {call.fallback_call for call in result.calls}  # made by the host, if the call was not given up before
     own = [call for call in result.calls if call.id not in instead]
     calls = [f"{call.tool} {_canonical(call.arguments)}" for call in own]
+    places = [f"{call} {record.line}" for call, record in zip(calls, own, strict=True)]
     ends = [f"{call.status} {call.fallback} {call.changed_arguments} {call.error}" for call in own]
     told: dict[str, Any] = {
         "ok": result.ok,
@@ -156,6 +157,9 @@ def _told(outcome: Outcome) -> dict[str, Any]:
         "logs": _ADDRESS.sub("0x", repr(result.logs)),
         "truncated": result.truncated,
         "calls": sorted(calls),
+        "lines of calls": sorted(places),
+        "source and inputs": (result.source, result.inputs),
+        "lines of prints": [(mark.line, mark.offset) for mark in result.prints],
         "calls that change something": [call for call in calls if call.split(" ", 1)[0] in WRITERS],
         "error kind": result.error and result.error.kind,
         "error message": result.error and _ADDRESS.sub("0x", result.error.message),

@@ -49,7 +49,8 @@ def test_the_first_form_that_a_value_really_has_is_sent(name: str, guest: GuestP
     methods, media_type, file = ORDER[name]
     (message,) = shown(guest.run(f"{having(**methods)}display(X())"))
     assert (message["media_type"], message["name"]) == (media_type, file)
-    assert len(message) == 3
+    assert len(message) == 4
+    assert message["line"] > 0
 
 
 def test_bytes_and_text_arrive_as_they_are(guest: GuestProcess) -> None:

@@ -104,7 +104,7 @@ def test_the_guest_stays_small() -> None:
     shipped = [path for path in sources() if path.name != "rootfs.py"]
     outside = [path for path in shipped if path.parent.name != "jail"]
     beside = [path for path in outside if path.name not in FORKING]
-    assert sum(len(path.read_text().splitlines()) for path in beside) < 3040
+    assert sum(len(path.read_text().splitlines()) for path in beside) < 3070
     assert sum(len(path.read_text().splitlines()) for path in outside) < 4500
     assert sum(lines_of_code(path.read_text()) for path in outside) < 3150
     assert sum(lines_of_code(path.read_text()) for path in shipped) < 3830

@@ -395,3 +395,33 @@ def test_the_size_of_what_is_displayed_is_never_over_its_lower_bound(data: bytes
     shown = Showed("a", "image/png", base64.b64encode(data).decode(), is_text=False)
     assert shown.data() == data
     assert shown.size_bytes <= len(data) <= shown.size_bytes + 2
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (1, 1),
+        (3, 3),
+        (4, None),
+        (0, None),
+        (-1, None),
+        (2**70, None),
+        (True, None),
+        (1.0, None),
+        ("1", None),
+        ([], None),
+    ],
+)
+def test_a_line_that_the_program_does_not_have_is_no_line(given: Any, expected: int | None) -> None:
+    wire = RunWire(Limits())
+    wire.execute("a\nb\nc", '"tools":[]', "{}")
+    shown = {"name": "x", "media_type": "text/html", "text": "x", "line": given}
+    data = [
+        line(method="echo", params={}, id=1, line=given),
+        line(method="print", params={"text": "x", "line": given}),
+        line(method="rpc.display", params=shown),
+        line(method="rpc.withdrawn", params={"tool": "echo", "arguments": {}, "line": given}),
+    ]
+    events: list[Any] = [event for each in data for event in wire.receive(each)]
+    assert [type(event).__name__ for event in events] == ["Called", "Wrote", "Showed", "Withdrawn"]
+    assert {event.line for event in events} == {expected}

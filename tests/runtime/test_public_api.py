@@ -12,14 +12,15 @@ import pytest
 import callgate
 
 EXPORTED = [
-    "Agent", "AgentResult", "Allow", "Answer", "ApprovalRequest", "Artifact", "Artifacts", "Budget", "CallEnded",
-    "CallProgressed", "CallRecord", "CallStarted", "CallgateError", "CodeResult", "Compilation", "ConfigurationError",
-    "ContextExceeded", "Conversation", "Deny", "Described", "Displayed", "DockerBackend", "Event", "Finding", "Found",
-    "InvalidArguments", "LimitReached", "Limits", "ModelError", "ModelRejected", "ModelUnavailable", "NotAGraph",
-    "PlanApprovalRequest", "PlanFault", "PlanResult", "Printed", "ProtocolError", "Registry", "Retry", "RunError",
-    "RunUsage", "Runtime", "SandboxBusy", "SandboxCrashed", "SandboxError", "SandboxUnavailable", "SearchResult",
-    "Session", "Source", "StepEnded", "StepResult", "StepStarted", "SyncConversation", "SyncRuntime", "SyncSession",
-    "Tool", "ToolCancelled", "ToolError", "ToolNotAllowed", "ToolNotFound", "ToolTimedOut", "report_progress", "tool",
+    "Agent", "AgentResult", "Allow", "Answer", "ApprovalRequest", "Artifact", "Artifacts", "AuditLog", "Budget",
+    "CallEnded", "CallProgressed", "CallRecord", "CallStarted", "CallgateError", "CodeResult", "Compilation",
+    "ConfigurationError", "ContextExceeded", "Conversation", "Deny", "Described", "Displayed", "DockerBackend",
+    "Event", "Finding", "Found", "InvalidArguments", "LimitReached", "Limits", "ModelError", "ModelRejected",
+    "ModelUnavailable", "NotAGraph", "PlanApprovalRequest", "PlanFault", "PlanResult", "PrintMark", "Printed",
+    "ProtocolError", "Redaction", "Registry", "Retry", "RunError", "RunUsage", "Runtime", "SandboxBusy",
+    "SandboxCrashed", "SandboxError", "SandboxUnavailable", "SearchResult", "Secret", "Session", "Source", "StepEnded",
+    "StepResult", "StepStarted", "SyncConversation", "SyncRuntime", "SyncSession", "Telemetry", "Tool",
+    "ToolCancelled", "ToolError", "ToolNotAllowed", "ToolNotFound", "ToolTimedOut", "report_progress", "tool",
 ]  # fmt: skip
 
 

@@ -69,7 +69,7 @@ CHAIN = ran(
 class Checked(HTMLParser):
     """A parser that fails on tags that do not balance, and keeps what it saw."""
 
-    void = frozenset({"meta", "br"})
+    void = frozenset({"meta", "br", "img"})
 
     def __init__(self, page: str) -> None:
         super().__init__()

@@ -40,7 +40,8 @@ FaultKind = Literal[
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TaskBegan:
-    """A task begins: everything that is needed to resume it is here, or in what follows."""
+    """A task begins: everything that is needed to resume it is here, or in what follows. `id` is the task's, which its
+    spans and audit lines have, too; empty in transcripts of an earlier callgate."""
 
     task: str
     mode: Mode
@@ -48,6 +49,7 @@ class TaskBegan:
     system: str
     tools: tuple[str, ...]
     strategic_plan: Any = None
+    id: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

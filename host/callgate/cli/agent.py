@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shlex
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from callgate.cut import cut
 from .commands import only_end
 from .offer import Offer
 from .options import Sandbox, Source, file_to_write, given_flags, limit_options, option, options, shared
+from .pages import save_page
 from .screen import Approver, Screen
 from .words import Exit, Stop, data_only, emit, emit_json, explain, log_to_stderr, say
 
@@ -116,7 +117,7 @@ class Agent:
 @click.command("agent")
 @click.argument("task", required=False)
 @options(Agent)
-@shared("statistics", "tools", "mcp", "ask", "yes", "verbose", "json", "policy")
+@shared("statistics", "audit", "trace", "tools", "mcp", "ask", "yes", "verbose", "json", "policy")
 @options(Sandbox)
 @limit_options()
 @click.pass_context
@@ -232,6 +233,8 @@ class _Work:
         return await self._solve(screen, more | {"sandbox": None})
 
     async def _solve(self, screen: Screen, more: dict[str, Any]) -> AgentResult:
+        from callgate.agent.loop.redacted import RedactedEvents
+
         from .agent_lines import AgentLines, finished
         from .agent_make import solve
 
@@ -240,15 +243,16 @@ class _Work:
 
         def tell(event: AgentEvent) -> None:
             self.went_on = True
-            screen.add(*lines.of(event))
+            screen.add(*lines.of(redacted.of(event)))
 
         async def solved() -> AgentResult:
             result = await solve(self._source.code, options, runtime, tell)
             if self.went_on:
-                screen.add(finished(result, lines.fault))
+                screen.add(finished(replace(result, reason=redacted.words(result.reason)), lines.fault))
             return result
 
         async with self._offer.opened(self._offer.runtime(**more), warnings=options["verbose"]) as runtime:
+            redacted = RedactedEvents(runtime)
             return await screen.during(solved)
 
 
@@ -300,8 +304,9 @@ def _report(result: AgentResult, options: dict[str, Any]) -> int:
         emit_json(_whole(result))
     elif result.ok:
         emit(result.answer)
+    written = save_page(result, options)
     if result.ok:
-        return Exit.OK
+        return Exit.OK if written else Exit.FAILED
     if result.answer and not options["json"]:
         say("the unfinished answer:", "dim")
         say(cut(result.answer, _MOST_WORDS))

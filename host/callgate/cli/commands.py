@@ -27,11 +27,13 @@ COMMANDS = {
     "plan": "Run a declarative plan of tool calls; needs no sandbox.",
     "check": "Look at a program without running it.",
     "compile": "Print the plan that a program is, or why it is not one.",
+    "trace": "Write the page of an agent's transcript, or of a result that was saved with --json.",
     "tools": "List the tools of a file or module, or print typed stubs of them.",
     "serve": "Serve tools, programs and plans to MCP clients, on stdio or over HTTP.",
     "doctor": "Say which sandboxes work on this machine, and what to do if none does.",
     "image": "Build the image that Docker's containers run, or say what is in it.",
     "packages": "Make a folder of packages that programs may import, or say what is in one.",
+    "audit": "Check that nothing was changed in an audit log, or show what is in one.",
     "bench": "Measure every mode beside its peers, on this machine.",
     "demo": "See a program call tools from inside the sandbox, on real data.",
 }

@@ -94,7 +94,10 @@ async def _run(console: Console, runtime: Runtime, code: str, heading: str) -> C
                     count_the_others()
                 seen[event.record.tool] += 1
                 if seen[event.record.tool] <= _SHOWN_PER_TOOL:
-                    console.print(f"  call  {call_line(event.record)}", style="dim")
+                    console.print(
+                        f"  call  {call_line(runtime.redaction.event(event, runtime.registry).record)}",
+                        style="dim",
+                    )
         except OutputLost as fault:  # raised after the run: this function is called from within it
             lost.append(fault)
 

@@ -34,6 +34,8 @@ READY_SECONDS = 30.0
 """Longest wait of a command that runs once for its MCP servers."""
 
 _DESTRUCTIVE = "destructive"
+_SET_UP = ("opentelemetry.sdk.trace", "opentelemetry.sdk.metrics")
+"""Modules of OpenTelemetry's SDK: callgate imports neither, so a process that has one has set up providers."""
 
 
 class Ask:
@@ -113,7 +115,7 @@ class Offer:
             ConfigurationError: an option is wrong.
         """
         options = self._options
-        kept = {name: options[name] for name in ("policy", "statistics") if options.get(name) is not None}
+        kept = {name: options[name] for name in ("policy", "statistics", "audit") if options.get(name) is not None}
         backend = sandbox_from(options) if "sandbox" in options else None
         if options.get("sandbox") == "unsafe" and "sandbox" not in more:
             from callgate.sandbox.unsafe import UnsandboxedWarning
@@ -121,7 +123,11 @@ class Offer:
             warnings.simplefilter("ignore", UnsandboxedWarning)
             say("WARNING sandbox 'unsafe': nothing confines programs, they may do whatever you may do", "bold yellow")
         sources = [] if self.servers is None else [self.servers]
-        given = {"sandbox": backend, "limits": limits_from(options), "sources": sources}
+        given: dict[str, Any] = {"sandbox": backend, "limits": limits_from(options), "sources": sources}
+        if any(each in sys.modules for each in _SET_UP):  # whoever started this command wants to see its spans
+            from callgate import Telemetry
+
+            given["telemetry"] = Telemetry()
         return Runtime(self.registry, **{**given, **kept, **more})
 
     @contextlib.asynccontextmanager

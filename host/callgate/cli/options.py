@@ -89,6 +89,16 @@ def shared(*names: str) -> Callable[[_Command], _Command]:
     return options(Shared, *names)
 
 
+def page_to_write(_: click.Context, parameter: click.Parameter, given: str | None) -> Path | None:
+    """The file of an option that writes a page, checked before anything runs. Raises `Stop`."""
+    if given is None:
+        return None
+    flag = parameter.opts[-1]
+    if not given.lower().endswith((".html", ".htm")):
+        raise Stop(f"{flag} writes a page, and {given!r} is not a .html file", f"for example {flag} out.html")
+    return file_to_write(given)
+
+
 class Shared:
     """Options that more than one command has."""
 
@@ -111,8 +121,12 @@ class Shared:
     """Show more on stderr: each call, what was used, and where a tool failed."""
     json = option(is_flag=True)
     """Print everything as JSON on stdout."""
+    trace = option(metavar="OUT.html", callback=page_to_write)
+    """Afterwards write a page of the run, which needs nothing else, to OUT.html."""
     statistics = option(metavar="FILE")
     """Keep in FILE how long tools take and how often they fail."""
+    audit = option(metavar="FILE")
+    """Append a line to FILE for each decision about a call: see `callgate audit`."""
     policy = option(type=click.Choice(["none", "restricted"]), default="none")
     """Check programs more strictly before they run: `restricted` refuses imports outside a short list, and names that
     lead into the interpreter. This check is not the boundary: the sandbox is. Default none."""

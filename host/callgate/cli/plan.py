@@ -9,7 +9,6 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
@@ -19,7 +18,8 @@ from callgate.cut import duration
 
 from .commands import only_end
 from .offer import Offer
-from .options import Source, file_to_write, flag, limit_options, option, options, shared
+from .options import Source, flag, limit_options, option, options, shared
+from .pages import save_page
 from .plan_look import PlanApprover, say_faults, show_estimate, show_explanation, show_faults
 from .screen import Approver, Line, Screen, call_line, short, step_line
 from .tips import plan_headline, plan_tip
@@ -37,7 +37,6 @@ _LIMITS = {
     "max_concurrent_calls": "Tool calls that run at the same time; more calls wait for their turn",
     "max_message_bytes": "Bytes of the plan, of one call's arguments, of one tool's result",
 }
-_PAGES = (".html", ".htm")
 _WIDTH = 100
 _MOST_SHOWN = 12
 """Rows of the live table."""
@@ -62,8 +61,6 @@ def _spelled_out(args: list[str]) -> Iterator[str]:
         elif each == "--ask":
             takes_value = left and left[0][:1] != "-" and not left[0].lower().endswith(".json")
             yield f"--ask={left.pop(0) if takes_value else ''}"
-        elif each == "--timeline":
-            yield f"--timeline={left.pop(0) if left and left[0].lower().endswith(_PAGES) else ''}"
         else:
             yield each
 
@@ -79,8 +76,8 @@ class Looked:
     """Print how long the plan would take and what it would cost, and run nothing."""
     for_model = option(is_flag=True)
     """Print what a model would read, instead of the outputs."""
-    timeline = option(metavar="[OUT.html]")
-    """Afterwards show when each step ran: on stderr, or as a page in OUT.html."""
+    timeline = option(is_flag=True)
+    """Afterwards show on stderr when each step ran."""
     ask = option(multiple=True, metavar="[WHAT]")
     """Show the plan and ask before it runs. With WHAT, ask before calls of this tool: a name, SERVER.TOOL, a pattern,
     or `destructive` for what may destroy; may be repeated."""
@@ -90,7 +87,7 @@ class Looked:
 @click.argument("files", nargs=-1, metavar="FILE")
 @shared("tools", "mcp", "allow")
 @options(Looked)
-@shared("statistics", "yes", "verbose", "json")
+@shared("statistics", "audit", "trace", "yes", "verbose", "json")
 @limit_options(_LIMITS)
 def command(**options: Any) -> int:
     """Run a plan, which is JSON: FILE, or - for stdin. Every step runs as soon as its inputs are there.
@@ -102,7 +99,6 @@ def command(**options: Any) -> int:
     """
     _check_choices(options)
     source = _source(options["files"])
-    page = _page_file(options["timeline"])
     if "" in options["ask"] and options["yes"]:
         raise Stop("--yes approves what --ask wants to be asked about", "leave one of them out")
     log_to_stderr(options["verbose"])
@@ -117,7 +113,7 @@ def command(**options: Any) -> int:
             only_end()
             say(run.interrupted(), "bold red")
             return Exit.INTERRUPTED
-        return _report(result, data, source, run.runtime, page, options)
+        return _report(result, data, source, run.runtime, options)
 
 
 def _check_choices(options: dict[str, Any]) -> None:
@@ -125,8 +121,9 @@ def _check_choices(options: dict[str, Any]) -> None:
     if len(chosen) > 1 and chosen not in (["check", "json"], ["estimate", "json"]):
         tip = "write --explain=json" if set(chosen) == {"explain", "json"} else "leave one of them out"
         raise Stop(f"{' and '.join(flag(name) for name in chosen)} cannot both be on stdout", tip)
-    if options["timeline"] is not None and chosen and chosen[0] in ("check", "explain", "estimate"):
-        raise Stop(f"--timeline shows a run, and --{chosen[0]} runs nothing", "leave one of them out")
+    for shows in ("timeline", "trace"):
+        if options[shows] and chosen and chosen[0] in ("check", "explain", "estimate"):
+            raise Stop(f"--{shows} shows a run, and --{chosen[0]} runs nothing", "leave one of them out")
 
 
 def _source(files: tuple[str, ...]) -> Source:
@@ -134,18 +131,9 @@ def _source(files: tuple[str, ...]) -> Source:
         tip = "name a JSON file, or '-' to read the plan from stdin; before --ask, not after it"
         raise Stop("there is no plan", tip)
     if len(files) > 1:
-        tip = "leave one out; a timeline's page is named OUT.html, a form of --explain is written --explain=FORM"
+        tip = "leave one out; a page is written with --trace OUT.html, a form of --explain is named --explain=FORM"
         raise Stop(f"there are two plans: {files[0]} and {files[1]}", tip)
     return Source.of(files[0], "plan")
-
-
-def _page_file(given: str | None) -> Path | None:
-    """The file for the timeline's page, checked before anything runs."""
-    if not given:
-        return None
-    if not given.lower().endswith(_PAGES):
-        raise Stop(f"--timeline writes a page, and {given!r} is not a .html file", "for example --timeline=out.html")
-    return file_to_write(given)
 
 
 def _look(data: TextIO, offer: Offer, source: Source, options: dict[str, Any]) -> int:
@@ -169,6 +157,7 @@ class _Run:
         self._screen = Screen(lines=not options["json"] or options["verbose"], table=self._table)
         approver = Approver(self._screen, yes=options["yes"], person=source.person)
         self.runtime = offer.runtime(approve=approver)
+        self._redaction = self.runtime.redaction.run(self.runtime.registry)
         self._began = time.monotonic()
         self._running: dict[str, tuple[str, float]] = {}
         self._ended: list[StepResult] = []
@@ -201,12 +190,12 @@ class _Run:
             case StepEnded(step):
                 self._running.pop(step.id, None)
                 self._ended.append(step)
-                self._screen.add(step_line(step))
+                self._screen.add(step_line(self._redaction.step(step)))
                 self._screen.add(*(Line("", f"note: {one_line(each, 240)}", "yellow") for each in step.warnings[:3]))
             case CallStarted():
                 self._calls += 1
             case CallEnded() if self._options["verbose"]:
-                self._screen.add(Line("call", call_line(event.record), "dim"))
+                self._screen.add(Line("call", call_line(self._redaction.record(event.record)), "dim"))
 
     def _table(self) -> RenderableType:
         """The live table: the running steps, and a line of numbers."""
@@ -227,9 +216,7 @@ class _Run:
 # afterwards
 
 
-def _report(
-    result: PlanResult, data: TextIO, source: Source, runtime: Runtime, page: Path | None, options: dict[str, Any]
-) -> int:
+def _report(result: PlanResult, data: TextIO, source: Source, runtime: Runtime, options: dict[str, Any]) -> int:
     if options["json"]:
         emit_json(result.to_dict(), data)
     elif options["for_model"]:
@@ -239,11 +226,11 @@ def _report(
     quiet = options["json"] and not options["verbose"]
     if not quiet or result.error is not None:
         say_faults(source, result.faults)
-    if options["timeline"] == "" and result.steps:
+    if options["timeline"] and result.steps:
         _draw(result)
     elif result.steps and not quiet:
         say(_summary(result))
-    written = page is None or not result.steps or _write_page(result, page, quiet=quiet)
+    written = save_page(result, options)
     if result.error is None:
         return Exit.OK if written else Exit.FAILED
     explain(plan_headline(result), plan_tip(result, runtime.limits))
@@ -281,16 +268,3 @@ def _draw(result: PlanResult) -> None:
     text = timeline_text(result, width, terminal and not os.environ.get("NO_COLOR"))
     with contextlib.suppress(OSError):  # the reader has gone; the plan has run
         print(text, file=sys.stderr, flush=True)
-
-
-def _write_page(result: PlanResult, page: Path, *, quiet: bool) -> bool:
-    from callgate.runtime.plans.timeline_page import timeline_page
-
-    try:
-        page.write_text(timeline_page(result), encoding="utf-8")
-    except OSError as error:
-        explain(f"the timeline {page} cannot be written: {error.strerror}", "name another file")
-        return False
-    if not quiet:
-        say(f"timeline: {page}")
-    return True

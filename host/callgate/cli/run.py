@@ -41,7 +41,7 @@ class Files:
 @options(Sandbox)
 @options(Path)
 @options(Files)
-@shared("policy", "ask", "yes", "verbose", "json")
+@shared("policy", "trace", "audit", "ask", "yes", "verbose", "json")
 @limit_options()
 def command(**options: Any) -> int:
     """Run a program: FILE, or - for stdin, or -c CODE. It runs in the sandbox, unless it is certain to be a graph of

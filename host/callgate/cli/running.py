@@ -11,6 +11,7 @@ from callgate import CallEnded, Displayed, Event, Printed, event_loop
 from .files import save_or_name
 from .offer import Offer
 from .options import Source
+from .pages import save_page
 from .pictures import inline, protocol_of
 from .screen import Approver, Drawing, Line, Screen, call_line
 from .tips import headline, tip
@@ -37,6 +38,8 @@ async def _run(offer: Offer, data: TextIO, source: Source, inputs: dict[str, Any
         **({"sandbox": None} if path == "plan" else {}),
     )  # fmt: skip
 
+    shown = runtime.redaction.run(runtime.registry)
+
     def tell(event: Event) -> None:
         if isinstance(event, Printed):
             screen.add(event.text)
@@ -44,7 +47,7 @@ async def _run(offer: Offer, data: TextIO, source: Source, inputs: dict[str, Any
             if pictures is not None and (drawn := inline(event.artifact, pictures)):
                 screen.add(Drawing(drawn))
         elif verbose and isinstance(event, CallEnded):
-            screen.add(Line("call", call_line(event.record), "dim"))
+            screen.add(Line("call", call_line(shown.record(event.record)), "dim"))
 
     async with offer.opened(runtime, warnings=verbose):
         allow = offer.allowed()
@@ -71,12 +74,13 @@ async def _run(offer: Offer, data: TextIO, source: Source, inputs: dict[str, Any
     for note in result.notes:
         say(f"note: {note}", "yellow")
     unsaved = save_or_name(result.artifacts, options["output_dir"])
+    written = save_page(result, options)
     if verbose:
         say(_usage_line(result), "dim")
     if unsaved:
         explain(unsaved, "make room, or name another folder with --output-dir")
     if result.error is None:
-        return Exit.FAILED if unsaved else Exit.OK
+        return Exit.FAILED if unsaved or not written else Exit.OK
     if screen.in_line:
         say("")
     if result.error.traceback:

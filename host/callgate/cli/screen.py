@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 import anyio
 import anyio.to_thread
 
-from callgate import Allow, Deny
+from callgate import Allow, Deny, Redaction
 from callgate.cut import cut, duration
 from callgate.errors import CallgateError
 
@@ -300,12 +300,14 @@ class Approver:
         screen: shows nothing while the question waits.
         yes: allow every call (``--yes``).
         person: whether a person can be asked on stdin.
+        redaction: what stays out of the question.
     """
 
-    def __init__(self, screen: Screen, *, yes: bool, person: bool) -> None:
+    def __init__(self, screen: Screen, *, yes: bool, person: bool, redaction: Redaction | None = None) -> None:
         self._screen = screen
         self._yes = yes
         self._person = person
+        self._redaction = redaction or Redaction()
         self._turn = anyio.Lock()
 
     async def __call__(self, request: ApprovalRequest) -> Allow | Deny:
@@ -315,7 +317,8 @@ class Approver:
             return Deny("there is no terminal to ask on; the operator can approve every call with --yes")
         async with self._turn, self._screen.asking():
             kind = "destructive tool" if request.tool.destructive else "tool"
-            arguments = json.dumps(request.arguments, ensure_ascii=False)
+            shown = self._redaction.for_approval(request.tool, request.arguments)
+            arguments = json.dumps(shown, ensure_ascii=False)
             who = {"code": "program", "direct": "model"}.get(request.caller, request.caller)
             say(f"The {who} wants to call the {kind} {request.tool.name} with {arguments}", "yellow")
             allowed = await answer_to("Allow this call? [y/N] ") in ("y", "yes")

@@ -51,7 +51,7 @@ class Served:
 @click.command("serve")
 @shared("mcp", "tools")
 @options(Served)
-@shared("ask", "yes", "statistics", "verbose", "policy")
+@shared("ask", "yes", "statistics", "audit", "verbose", "policy")
 @options(Sandbox)
 @limit_options()
 def command(**options: Any) -> int:

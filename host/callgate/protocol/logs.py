@@ -16,11 +16,13 @@ class Logs:
         max_bytes: of the whole text, as UTF-8.
     """
 
-    __slots__ = ("_max_bytes", "_size", "_text", "last")
+    __slots__ = ("_max_bytes", "_size", "_text", "last", "length")
 
     def __init__(self, max_bytes: int) -> None:
         self.last = ""
         """Text that the latest `write` added."""
+        self.length = 0
+        """Characters of the whole text."""
         self._text = io.StringIO(newline="")
         self._max_bytes = max_bytes
         self._size = 0
@@ -39,12 +41,12 @@ class Logs:
         room = self._max_bytes - self._size
         if size > room:
             self.last = text[:room].encode("utf-8", "replace")[:room].decode("utf-8", "ignore")
-            self._text.write(self.last)
+            self.length += self._text.write(self.last)
             used, self._size = self._size + size, self._max_bytes
             raise LimitReached("max_log_bytes", self._max_bytes, used)
         self._size += size
         self.last = text
-        self._text.write(text)
+        self.length += self._text.write(text)
 
 
 def printable(text: str) -> str:

@@ -57,6 +57,8 @@ class Called:
     id: int | str
     method: str
     arguments: dict[str, Any]
+    line: int | None = None
+    """The line of the program, if the guest says one that the program has; so are all lines here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,7 @@ class Wrote:
     """The program printed."""
 
     text: str
+    line: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,7 @@ class Showed:
     content: str
     is_text: bool
     """Whether `content` is text; else it is base64."""
+    line: int | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -105,6 +109,7 @@ class Withdrawn:
 
     method: str
     arguments: dict[str, Any]
+    line: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +211,8 @@ class RunWire:
         self._ids: set[int | float | str] = set()
         self._cancelled: set[int | str] = set()
         self._is_ending = False
+        self._lines = 0
+        """Number of lines of the program, or somewhat more."""
 
     def execute(self, code: str, tools: str, inputs: str, *, keeps: bool = False) -> bytes:
         """Encode the request that starts the run.
@@ -219,6 +226,7 @@ class RunWire:
         Raises:
             LimitReached: the request is too long.
         """
+        self._lines = 1 + code.count("\n") + code.count("\r")
         kept = ',"keeps":true' if keeps else ""
         most = self._limits.max_message_bytes
         bound = "" if most == MESSAGE_BYTES else f',"most":{most}'
@@ -253,6 +261,11 @@ class RunWire:
     def write(self, text: str) -> None:
         """Add to the logs. Raises `LimitReached` beyond `max_log_bytes`; the text that fits is kept."""
         self._printed.write(text)
+
+    @property
+    def printed(self) -> int:
+        """Characters of `logs`."""
+        return self._printed.length
 
     @property
     def latest(self) -> str:
@@ -305,11 +318,18 @@ class RunWire:
             return self._ending(message, params, size)
         number = message.get("id")
         if self._claim(number) and isinstance(number, int | str):
-            if type(params) is dict and len(message) == 4:
-                return Called(number, method, params)
+            if type(params) is dict:
+                if len(message) == 4:
+                    return Called(number, method, params)
+                if len(message) == 5 and "line" in message:
+                    return Called(number, method, params, self._line(message["line"]))
             if params is None and len(message) == 3:
                 return Called(number, method, {})
         return Other(message)
+
+    def _line(self, given: Any) -> int | None:
+        """The line that a guest gives, None if the program has no such line."""
+        return given if type(given) is int and 0 < given <= self._lines else None
 
     def _claim(self, number: Any) -> bool:
         """Note the id of a request; returns whether it is a valid one. Raises `ProtocolError` for a second use."""
@@ -329,26 +349,31 @@ class RunWire:
         text: str = params["text"]
         if not text:
             raise ProtocolError("the guest printed nothing, which no guest does")
-        return Wrote(printable(text))
+        return Wrote(printable(text), self._line(params.get("line")))
 
     def _display(self, message: dict[str, Any], params: Any) -> Event:
         given = params if type(params) is dict and "id" not in message else {}
         name, media_type, data, text = map(given.get, ("name", "media_type", "data", "text"))
         content = text if data is None else data
-        if type(name) is not str or type(media_type) is not str or type(content) is not str or len(given) != 3:
+        if (
+            type(name) is not str
+            or type(media_type) is not str
+            or type(content) is not str
+            or (len(given) != 3 + ("line" in given))
+        ):
             raise ProtocolError(
                 f'`{DISPLAY}` is a notification with params {{"name": ..., "media_type": ..., "data" or "text": ...}}'
             )
         if len(name) > _NAME_LENGTH or _MEDIA_TYPE.fullmatch(media_type) is None:
             raise ProtocolError(f"the guest displayed something of the name {name!r:.80} and type {media_type!r:.80}")
-        return Showed(name, media_type, content, data is None)
+        return Showed(name, media_type, content, data is None, self._line(given.get("line")))
 
     def _withdrawn(self, message: dict[str, Any], params: Any) -> Event:
         given = params if type(params) is dict and "id" not in message else {}
         tool, arguments = given.get("tool"), given.get("arguments")
         if type(tool) is not str or type(arguments) is not dict:
             raise ProtocolError(f'`{WITHDRAWN}` is a notification with params {{"tool": ..., "arguments": {{...}}}}')
-        return Withdrawn(tool, arguments)
+        return Withdrawn(tool, arguments, self._line(given.get("line")))
 
     def _ending(self, message: dict[str, Any], params: Any, size: int) -> Event:
         if "id" in message or type(params) is not dict or "value" not in params:

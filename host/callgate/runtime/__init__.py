@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from callgate.program.graph.reasons import NotAGraph
 
     from .answers import Answer
+    from .audit.log import AuditLog
     from .discovery.conversation import Conversation
     from .discovery.found import Described, Found, SearchResult
     from .fast_path.compilation import Compilation
@@ -32,17 +33,20 @@ if TYPE_CHECKING:
     from .offer import Source
     from .plans.result import PlanResult, StepResult
     from .plans.run import PlanApprovalRequest
-    from .result import CodeResult, RunError, RunUsage
+    from .redaction import Redaction
+    from .result import CodeResult, PrintMark, RunError, RunUsage
     from .runtime import Runtime
     from .session import CodeStream, Session
     from .sync.conversation import SyncConversation
     from .sync.runtime import SyncRuntime
     from .sync.session import SyncSession
+    from .telemetry.options import Telemetry
 
 __all__ = [
     "Allow",
     "Answer",
     "ApprovalRequest",
+    "AuditLog",
     "CallEnded",
     "CallProgressed",
     "CallRecord",
@@ -59,7 +63,9 @@ __all__ = [
     "NotAGraph",
     "PlanApprovalRequest",
     "PlanResult",
+    "PrintMark",
     "Printed",
+    "Redaction",
     "RunError",
     "RunUsage",
     "Runtime",
@@ -72,6 +78,7 @@ __all__ = [
     "SyncConversation",
     "SyncRuntime",
     "SyncSession",
+    "Telemetry",
     "report_progress",
 ]
 
@@ -79,6 +86,7 @@ __getattr__, __dir__ = names_from(
     __name__,
     {
         "answers": ("Answer",),
+        "audit.log": ("AuditLog",),
         "gate.approval": ("Allow", "ApprovalRequest", "Deny"),
         "gate.records": ("CallRecord",),
         "discovery.conversation": ("Conversation",),
@@ -98,11 +106,13 @@ __getattr__, __dir__ = names_from(
         "offer": ("Source",),
         "plans.run": ("PlanApprovalRequest",),
         "plans.result": ("PlanResult", "StepResult"),
-        "result": ("CodeResult", "RunError", "RunUsage"),
+        "redaction": ("Redaction",),
+        "result": ("CodeResult", "PrintMark", "RunError", "RunUsage"),
         "runtime": ("Runtime",),
         "session": ("CodeStream", "Session"),
         "sync.conversation": ("SyncConversation",),
         "sync.runtime": ("SyncRuntime",),
         "sync.session": ("SyncSession",),
+        "telemetry.options": ("Telemetry",),
     },
 )

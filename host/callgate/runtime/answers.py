@@ -31,6 +31,7 @@ from callgate.tools.faults import did_you_mean
 from .discovery.found import Described, SearchResult
 from .gate import RunGate
 from .gate.events import Event
+from .gate.watching import watched
 from .model.decoding import CUT_OFF, as_object, decoded, is_cut_off
 from .model.definitions import ALONE, Beside, Definitions
 from .model.meta import ALL_META_TOOLS, DefinitionOptions, MetaTool, meant, validated
@@ -274,7 +275,8 @@ class Answers:
         text: str | None = None
         with anyio.move_on_after(limits.wall_seconds) as scope:
             try:
-                text = await gate.call(name, arguments if tool is None else own_arguments(tool, arguments))
+                made = gate.call(name, arguments if tool is None else own_arguments(tool, arguments))
+                text = await watched(gate, made, "direct")
             except ToolError as error:
                 if not scope.cancel_called:  # else the tool turned the cancellation into an error
                     asked = name in gate.offer.by_name and isinstance(error, ToolNotAllowed)  # a person refused

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from callgate.artifacts import Shelf
@@ -12,6 +13,7 @@ from callgate.limits import Limits
 from .context_task import ContextTask
 from .gate import Gate
 from .gate.events import Event
+from .gate.watching import watched
 
 if TYPE_CHECKING:  # imported with the first plan: runtimes that only run programs need none of them
     from callgate.plan.estimate import PlanEstimate
@@ -29,6 +31,7 @@ class ForPlans:
 
     gate: Gate
     limits: Limits
+    redactor: Callable[..., Any]
     _shelf: Shelf
     _approve_plan: ApprovePlan | None
     _contexts: ContextTask
@@ -61,7 +64,8 @@ class ForPlans:
         """
         self._contexts.must_be_open()
         await imported("callgate.runtime.plans.run")
-        return await self._plan(tools, limits, on_event, approve_plan).execute(plan)
+        run = self._plan(tools, limits, on_event, approve_plan)
+        return replace(await watched(run.gate, run.execute(plan), "plan", plan), redactor=self.redactor)
 
     async def stream_plan(
         self,
@@ -88,7 +92,8 @@ class ForPlans:
         """
         self._contexts.must_be_open()
         await imported("callgate.runtime.plans.run")
-        return await self._plan(tools, limits, on_event, approve_plan).execute_stream(chunks)
+        run = self._plan(tools, limits, on_event, approve_plan)
+        return replace(await watched(run.gate, run.execute_stream(chunks), "plan"), redactor=self.redactor)
 
     def check_plan(self, plan: Mapping[str, Any] | str, *, tools: Collection[str] | None = None) -> list[PlanFault]:
         """Find faults in a plan before it runs, errors first. Needs no open runtime."""

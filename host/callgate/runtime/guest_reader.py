@@ -32,6 +32,7 @@ from callgate.sandbox.backend import Guest
 from .driver import Driver
 from .first_step import asyncio_task, in_the_name_of
 from .gate.events import Displayed, Printed, tell
+from .print_marks import PrintMarks
 from .run import CodeRun
 
 __all__ = ["GuestReader", "Job"]
@@ -67,6 +68,8 @@ class GuestReader(Driver[object, Job]):
         self.received_bytes = 0
         self._run = run
         self._guest = guest
+        self.marks = PrintMarks(run.gate.seconds)
+        """When and where the program printed."""
         self._wire = RunWire(run.limits, run.number, run.buffer)
         self._cancelled: set[int | str] = set()
         """Ids of calls that the program cancelled before they had begun."""
@@ -173,7 +176,7 @@ class GuestReader(Driver[object, Job]):
         if type(event) is Called:
             self.submit(event.id, event)
         elif type(event) is Wrote:
-            self._print(event.text)
+            self._print(event.text, event.line)
         elif type(event) is Showed:
             self._show(event)
         elif type(event) is Ending:
@@ -198,9 +201,12 @@ class GuestReader(Driver[object, Job]):
         if products.takes(shown.name, shown.size_bytes):
             kept = products.add_shown(shown.name, shown.media_type, shown.data())
             if kept is not None:
+                self.marks.add(self._wire.printed, shown.line, kept.handle)
                 tell(self._run.on_event, Displayed(kept))
 
-    def _print(self, text: str) -> None:
+    def _print(self, text: str, line: int | None = None) -> None:
+        if text:
+            self.marks.add(self._wire.printed, line)
         try:
             self._wire.write(text)
         finally:

@@ -141,6 +141,10 @@ class GuestRun(GuestReader):
                 received_bytes=self.received_bytes,
             ),
             truncated=("logs",) if error is not None and error.limit == "max_log_bytes" else (),
+            source=self._run.kept_source,
+            inputs=self._run.kept_inputs,
+            prints=self.marks.all,
+            limits=self._limits,
         )
 
     def _left_unfinished(self) -> tuple[str, int] | None:
@@ -220,7 +224,7 @@ class GuestRun(GuestReader):
                 if number % _CALLS_A_TURN == 0:
                     await anyio.lowlevel.checkpoint()
                 if not isinstance(call, Other):
-                    await self._gate.record_cancelled(call.method, call.arguments)
+                    await self._gate.record_cancelled(call.method, call.arguments, call.line)
         except LimitReached as error:
             self.fail(error)
 
@@ -243,7 +247,7 @@ class GuestRun(GuestReader):
                 await self._serve_other(call)
                 return
             try:
-                data = result_reply(call.id, await self._gate.call(call.method, call.arguments))
+                data = result_reply(call.id, await self._gate.call(call.method, call.arguments, line=call.line))
             except ToolError as error:
                 data = error_reply(call.id, error)
             if self.ended is None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from callgate.artifacts import Artifact
 from callgate.cut import cut_middle
+from callgate.limits import Limits
 from callgate.program import Finding
 from callgate.tools.names import READ_ARTIFACT
 
@@ -17,9 +20,10 @@ from .gate.records import CallRecord
 
 if TYPE_CHECKING:
     from .model.providers import Provider
+    from .redaction import Redaction
 
 __all__ = [
-    "NO_SANDBOX", "CodeResult", "Keep", "RunError", "RunUsage", "calls_made", "cut", "files_made",
+    "NO_SANDBOX", "CodeResult", "Keep", "PrintMark", "RunError", "RunUsage", "calls_made", "cut", "files_made",
     "members", "plain", "shortened",
 ]  # fmt: skip
 
@@ -69,6 +73,23 @@ class RunUsage:
     received_bytes: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class PrintMark:
+    """A place in the output of a program: when and where the program printed the text from here on.
+
+    Attributes:
+        seconds: from the start of the run.
+        line: line of the program that printed; None where no line is known.
+        offset: place of the text in `CodeResult.logs`, in characters.
+        artifact: the handle of what the program displayed here; None for text.
+    """
+
+    seconds: float
+    line: int | None
+    offset: int
+    artifact: str | None = None
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CodeResult:
     """The result of one program. A failed program still has every call it made and everything it printed."""
@@ -100,6 +121,16 @@ class CodeResult:
     usage: RunUsage = field(default_factory=RunUsage)
     truncated: tuple[str, ...] = ()
     """Names of the fields that a limit cut."""
+    source: str = ""
+    """The program, cut after `Limits.max_source_bytes` characters."""
+    inputs: str = "{}"
+    """The inputs as JSON text, cut after 4,096 characters."""
+    prints: list[PrintMark] = field(default_factory=list)
+    """When and where the program printed and displayed, in order. At most 1,000: later text belongs to the last one."""
+    limits: Limits | None = None
+    """The limits of the run; `usage` has what was used of them."""
+    redactor: Callable[..., Any] | None = field(default=None, repr=False, compare=False)
+    """Makes the redaction of this run's page, which knows its tools' secrets. None for a saved result."""
 
     @property
     def plan(self) -> dict[str, Any] | None:
@@ -110,7 +141,7 @@ class CodeResult:
     def to_dict(self) -> dict[str, Any]:
         """The whole result as JSON values. Values of the program and its calls are not copied."""
         artifacts = [each.to_json() for each in self.artifacts]
-        return plain({**members(self, "plan_of_calls"), "artifacts": artifacts, "plan": self.plan})
+        return plain({**members(self, "plan_of_calls", "redactor"), "artifacts": artifacts, "plan": self.plan})
 
     def for_model(self, max_characters: int = MODEL_CHARACTERS, *, keep: Keep | None = None) -> str:
         """A short text for the model's context: the output, the value or the error, after a failure the calls, and the
@@ -158,6 +189,28 @@ class CodeResult:
 
         found = await pictures_of(self.artifacts)
         return blocks(provider, found.told(self.for_model(max_characters)), found.shown)
+
+    def trace(self, title: str | None = None, redaction: Redaction | None = None) -> str:
+        """Write the run as one self-contained HTML page.
+
+        Args:
+            title: instead of ``A program's run``.
+            redaction: of all texts and values; by default the runtime's; `Redaction()` for a result that was saved.
+        """
+        from .trace.page import run_page
+
+        return run_page(self, title, redaction)
+
+    def save_trace(
+        self, path: str | os.PathLike[str], title: str | None = None, redaction: Redaction | None = None
+    ) -> Path:
+        """Write the page of `trace` into a file, which is replaced, and return its path. Raises `OSError`.
+
+        A large run takes up to a second or two: in a server, call this in a thread.
+        """
+        from .trace.page import saved
+
+        return saved(self.trace(title, redaction), path)
 
     def _repr_html_(self) -> str:
         """The result in a notebook: its value, prints, pictures, and its calls in time; of a bounded size."""

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from callgate.program import Finding, Policy
 
 __all__ = [
-    "CodeRun", "Language", "Looks", "check_failure", "checked_files", "explain_death", "host_error", "left_under_way",
+    "CodeRun", "Language", "Looks", "checked_files", "explain_death", "host_error", "left_under_way",
     "program_error", "waited_for",
 ]  # fmt: skip
 
@@ -54,6 +54,9 @@ _LONG: Final = 2 * 1024
 """Characters of a program that takes some milliseconds to look at, or up to 20 ms if it is hostile."""
 _LOOK_BYTES: Final = 200
 """Memory of a cached look (a graph's tree and closures) for each character of the program's source."""
+
+_KEPT_INPUTS: Final = 4_096
+"""Characters of the inputs in a result."""
 
 T = TypeVar("T")
 
@@ -159,6 +162,35 @@ class CodeRun:
         return cls(code, opened, limits, names, as_json, on_event, files=given)
 
     @property
+    def kept_source(self) -> str:
+        """The program, for its result."""
+        return self.code[: self.limits.max_source_bytes]
+
+    @property
+    def kept_inputs(self) -> str:
+        """The inputs, for the result."""
+        return self.inputs[:_KEPT_INPUTS]
+
+    def stopped(self, error: RunError) -> CodeResult:
+        """The result of a run that ended before its program began."""
+        return CodeResult(
+            ok=False, error=error, findings=self.findings, source=self.kept_source, inputs=self.kept_inputs,
+            limits=self.limits,
+        )  # fmt: skip
+
+    def check_failure(self, sandbox: str) -> CodeResult | None:
+        """The result of a program that its findings stop; ``None`` if it may run."""
+        errors = [finding for finding in self.findings if finding.severity == "error"]
+        if not errors:
+            return None
+        first = errors[0]
+        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+        error = RunError("CheckFailed", f"{first}{more}", first.line)
+        if first.code == "too-large":
+            error = RunError("LimitReached", f"limit reached: max_source_bytes: {first}", limit="max_source_bytes")
+        return replace(self.stopped(error), sandbox=sandbox)
+
+    @property
     def products(self) -> Products:
         """Takes the artifacts of the run."""
         return self.gate.products
@@ -257,19 +289,6 @@ def _with_handles(value: Any, shelf: Shelf) -> str | None:
         return None
     finally:
         handle_form.reset(before)
-
-
-def check_failure(findings: list[Finding], sandbox: str) -> CodeResult | None:
-    """The result of a program that its findings stop; ``None`` if it may run."""
-    errors = [finding for finding in findings if finding.severity == "error"]
-    if not errors:
-        return None
-    first = errors[0]
-    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-    error = RunError("CheckFailed", f"{first}{more}", first.line)
-    if first.code == "too-large":
-        error = RunError("LimitReached", f"limit reached: max_source_bytes: {first}", limit="max_source_bytes")
-    return CodeResult(ok=False, error=error, findings=findings, sandbox=sandbox)
 
 
 def left_under_way(tool: str, calls: int) -> str:

@@ -7,6 +7,7 @@ import copy
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -30,18 +31,23 @@ from .gate import Approve, Gate
 from .gate.cache import Effects
 from .gate.events import Event
 from .gate.threads import Threads
+from .gate.watching import Watcher, watched
 from .guest_run import in_guest
 from .offer import Source, search_builtins
+from .redaction import Redaction, redactor_of
 from .result import NO_SANDBOX, CodeResult
-from .run import CodeRun, Language, Looks, check_failure, checked_files
+from .run import CodeRun, Language, Looks, checked_files
 from .session import CodeStream, Session, streaming
 
 if TYPE_CHECKING:
     from callgate.program import Finding, Policy
 
+    from .audit.log import AuditLog
     from .fast_path.compilation import Compilation
     from .fast_path.drive import GraphDrive
     from .plans.run import ApprovePlan
+    from .telemetry.options import Telemetry
+    from .telemetry.spans import Spans
 
 __all__ = ["CodeStream", "Path", "Runtime"]
 
@@ -90,6 +96,9 @@ class Runtime(ForModels, ForPlans):
         folders: folders of the host that programs may read, by their names below ``/input``. What the host changes in
             them later, programs may see. A folder with anything in it but files, folders and links is refused on
             entering; links that leave it lead nowhere.
+        telemetry: traces and metrics for OpenTelemetry: see `Telemetry`.
+        audit: a file that gets a line for each decision about a call, or an `AuditLog`: see ``docs/audit.md``.
+        redaction: what stays out of spans, audit logs, transcripts, pages and screens: see `Redaction`.
 
     Raises (on entering):
         SandboxUnavailable: the sandbox does not work on this machine; the message says why and what to do.
@@ -117,6 +126,9 @@ class Runtime(ForModels, ForPlans):
         cache_reads_until_write: bool = False,
         sources: Iterable[Source] = (),
         folders: Mapping[str, str | FilePath] | None = None,
+        telemetry: Telemetry | None = None,
+        audit: str | FilePath | AuditLog | None = None,
+        redaction: Redaction | None = None,
     ) -> None:
         if limits is not None and not isinstance(limits, Limits):
             raise ConfigurationError("limits must be Limits, for instance Limits(wall_seconds=10)")
@@ -150,8 +162,27 @@ class Runtime(ForModels, ForPlans):
             self._sandbox = backend, warm
         self._effects = Effects(cache_reads_until_write)
         self._threads = Threads(ended_late=self._effects.note)
-        self._take(tools if isinstance(tools, Registry) else Registry(tools))
+        self.redaction = redaction or Redaction()
+        """What stays out of everything that people and logs are shown."""
+        self._spans: Spans | None = None
+        self.telemetry = telemetry
+        """Traces and metrics, for agents, too."""
+        """Traces and metrics, for what runs above this runtime, too."""
         files: list[AbstractAsyncContextManager[Any]] = []
+        watchers: list[Watcher] = []
+        if telemetry is not None:
+            self._spans = _telemetry(telemetry).watcher(self.redaction)
+            watchers.append(self._spans)
+            if self._sandbox is not None:
+                self._spans.meters.watch(self._sandbox[1])
+        if audit is not None:
+            from .audit.log import AuditLog
+
+            log = audit if isinstance(audit, AuditLog) else AuditLog(audit)
+            watchers.append(log.watcher(self.redaction))
+            files.append(log)
+        self._watchers = tuple(watchers)
+        self._take(tools if isinstance(tools, Registry) else Registry(tools))
         if statistics is not None:
             from .statistics_file import LearnedFile, StatisticsFile  # they import SQLite
 
@@ -163,10 +194,12 @@ class Runtime(ForModels, ForPlans):
 
     def _take(self, registry: Registry) -> None:
         self.registry = registry
+        self.redactor = redactor_of(self.redaction, registry)
         builtins = search_builtins(lambda: self.search)
         self.gate = Gate(
-            registry, approve=self._approve, builtins=builtins, effects=self._effects, threads=self._threads
-        )
+            registry, approve=self._approve, builtins=builtins, effects=self._effects, threads=self._threads,
+            watchers=self._watchers,
+        )  # fmt: skip
 
     def _over(self, registry: Registry) -> Runtime:
         """Copy this runtime for other tools, for a conversation that loads some: the copy has its own gate, search and
@@ -273,11 +306,16 @@ class Runtime(ForModels, ForPlans):
         run = CodeRun.of(
             self.gate, code, limits, inputs=inputs, tools=tools, on_event=on_event, files=files, shelf=self._shelf
         )
+        result = await watched(run.gate, self._executed(run, check, path), "code", code, run.inputs)
+        return replace(result, redactor=self.redactor)
+
+    async def _executed(self, run: CodeRun, check: bool, path: Path) -> CodeResult:
+        code, limits = run.code, run.limits
         if check:
             key = (run.offer, code, run.names, limits.max_source_bytes)
             run.findings = list(await self._looks.look(code, partial(run.check, self._language, session=False), key))
             sandbox = NO_SANDBOX if self._sandbox is None else self.backend.description
-            if (stopped := check_failure(run.findings, sandbox)) is not None:
+            if (stopped := run.check_failure(sandbox)) is not None:
                 return stopped
         if path != "sandbox":
             fast_path = await imported("callgate.runtime.fast_path.path")
@@ -368,6 +406,13 @@ def _checked_path(path: Any) -> Path:
         raise ConfigurationError(f"there is no path {path!r}; there are: {', '.join(_PATHS)}")
     chosen: Path = path
     return chosen
+
+
+def _telemetry(given: Any) -> Telemetry:
+    if not callable(getattr(given, "watcher", None)):
+        raise ConfigurationError(f"telemetry is a callgate.Telemetry(), not {given!r}")
+    telemetry: Telemetry = given
+    return telemetry
 
 
 def _source(given: Any) -> Source:

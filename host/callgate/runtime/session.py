@@ -19,10 +19,11 @@ from callgate.sandbox.backend import Guest
 from callgate_guest.wire import LineBuffer
 
 from .gate.events import Event
+from .gate.watching import watched
 from .guest_run import GuestRun
 from .products import Products
 from .result import CodeResult, RunError
-from .run import CodeRun, check_failure
+from .run import CodeRun
 
 if TYPE_CHECKING:
     from .runtime import Runtime
@@ -76,23 +77,28 @@ class Session:
             run = CodeRun.of(
                 self._runtime.gate, code, self._limits, inputs=inputs, tools=tools, on_event=on_event, shelf=self._shelf
             )
-            if check:
-                earlier = self._bound if self._count else None
-                looking = partial(run.check, self._runtime._language, earlier, session=True)
-                run.findings = await self._runtime._looks.look(code, looking)
-                if (stopped := check_failure(run.findings, self._sandbox)) is not None:
-                    return stopped
-            from callgate.program import bound_names
+            result = await watched(run.gate, self._executed(run, check), "code", code, run.inputs)
+            return replace(result, redactor=self._runtime.redactor)
 
-            self._bound |= await self._runtime._looks.look(code, partial(bound_names, code))
-            self._count += 1
-            run.number, run.buffer, run.keeps = self._count, self._buffer, True
-            result = await self._ran(GuestRun(run, self._guest), run.products)
-            if self._closed and result.error is not None and result.error.kind == "GuestDied":
-                result = replace(result, error=RunError("SandboxCrashed", "the session was closed while this ran"))
-            elif not self.alive and result.error is not None:
-                self._over = result.error.message
-            return result
+    async def _executed(self, run: CodeRun, check: bool) -> CodeResult:
+        code = run.code
+        if check:
+            earlier = self._bound if self._count else None
+            looking = partial(run.check, self._runtime._language, earlier, session=True)
+            run.findings = await self._runtime._looks.look(code, looking)
+            if (stopped := run.check_failure(self._sandbox)) is not None:
+                return stopped
+        from callgate.program import bound_names
+
+        self._bound |= await self._runtime._looks.look(code, partial(bound_names, code))
+        self._count += 1
+        run.number, run.buffer, run.keeps = self._count, self._buffer, True
+        result = await self._ran(GuestRun(run, self._guest), run.products)
+        if self._closed and result.error is not None and result.error.kind == "GuestDied":
+            result = replace(result, error=RunError("SandboxCrashed", "the session was closed while this ran"))
+        elif not self.alive and result.error is not None:
+            self._over = result.error.message
+        return result
 
     async def _ran(self, run: GuestRun, products: Products) -> CodeResult:
         exit, whole = None, False

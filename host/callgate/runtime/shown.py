@@ -23,14 +23,14 @@ from callgate.tools.faults import printable
 from .gate.records import CallRecord
 from .pictures import picture_size
 from .plans.timeline import CRITICAL, MARKS, STATUS_WORDS, lay_out, timeline_text
-from .plans.timeline_page import escaped, written
 from .result import cut
+from .trace.markup import escaped, written
 
 if TYPE_CHECKING:
     from .plans.result import PlanResult
     from .result import CodeResult
 
-__all__ = ["code_html", "code_markdown", "plan_html", "plan_markdown"]
+__all__ = ["code_html", "code_markdown", "picture_uris", "plan_html", "plan_markdown"]
 
 _TEXT: Final = 20_000
 """Characters of a value, of the prints, of an error."""
@@ -204,7 +204,7 @@ def _bars(bars: Iterable[_Bar]) -> str:
 
 
 def _artifacts_html(artifacts: Sequence[Artifact]) -> Iterator[str]:
-    for artifact, uri in _pictures(artifacts):
+    for artifact, uri in picture_uris(artifacts):
         name = html.escape(_named(artifact))
         if uri:
             kind, data = uri.removeprefix("data:").split(";base64,")
@@ -215,15 +215,19 @@ def _artifacts_html(artifacts: Sequence[Artifact]) -> Iterator[str]:
 
 def _pictures_markdown(artifacts: Sequence[Artifact]) -> Iterator[str]:
     """The pictures, and then the names of all artifacts."""
-    shown = list(_pictures(artifacts))
+    shown = list(picture_uris(artifacts))
     yield from (f"![picture]({uri})" for _, uri in shown if uri)
     if shown:
         yield _fence("\n".join(_named(artifact) for artifact, _ in shown))
 
 
-def _pictures(artifacts: Sequence[Artifact]) -> Iterator[tuple[Artifact, str]]:
-    """The artifacts, each with a data URI if it is a picture within the bounds, else with an empty text."""
-    room = _ALL_PICTURE_BYTES
+def picture_uris(artifacts: Sequence[Artifact], room: int = _ALL_PICTURE_BYTES) -> Iterator[tuple[Artifact, str]]:
+    """The first artifacts, each with a data URI if it is a picture within the bounds, else with an empty text.
+
+    Args:
+        artifacts: of one run.
+        room: bytes of all pictures together.
+    """
     for artifact in artifacts[:_MOST_LINES]:
         size = picture_size(artifact.data)
         if size is None or artifact.size_bytes > min(room, _PICTURE_BYTES) or size[1] * size[2] > _PICTURE_PIXELS:

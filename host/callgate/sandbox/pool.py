@@ -45,6 +45,8 @@ class WarmPool:
         self._size = size
         self._max_guests = max_guests
         self._queue_seconds = queue_seconds
+        self.misses = 0
+        """Guests that were opened while a run waited for them."""
         self._slots = anyio.Semaphore(max_guests)
         self._idle: deque[Guest] = deque()
         self._ending: deque[Guest] = deque()
@@ -52,6 +54,11 @@ class WarmPool:
         self._wanted = anyio.Event()
         self._resting: list[anyio.Event] = []  # of the tasks `_see_to_ends` that have nothing to do
         self._tasks: anyio.abc.TaskGroup
+
+    @property
+    def in_use(self) -> int:
+        """Guests that have a run or a session, or are being opened for one."""
+        return self._max_guests - self._slots.value
 
     @property
     def idle(self) -> int:
@@ -102,6 +109,7 @@ class WarmPool:
                 ) from None
         try:
             if files:
+                self.misses += 1
                 guest: Guest = await getattr(self._backend, "open_with")(allowance, files)  # noqa: B009 (an optional verb)
                 return guest
             while self._idle and allowance == self._allowance:
@@ -115,6 +123,7 @@ class WarmPool:
                 if healthy:
                     return guest
                 self._end(guest)
+            self.misses += 1
             return await self._backend.open(allowance)
         except BaseException:
             self._slots.release()

@@ -39,7 +39,7 @@ class KeepsItsVerbs(OpensBackend):
         guest = await backend.open(self.allowance)
         heard = await ask(guest, "print('hello')\n(await echo([1, 2]))[1]")
         assert heard.value == 2
-        assert heard.messages[0]["params"] == {"text": "hello\n"}
+        assert heard.messages[0]["params"]["text"] == "hello\n"
         await guest.aclose()
 
     async def test_one_guest_runs_programs_one_after_the_other(self, backend: Backend) -> None:

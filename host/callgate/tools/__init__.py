@@ -5,6 +5,7 @@ from __future__ import annotations
 from .names import RESERVED_NAMES, imported_name, is_reserved, python_name
 from .registry import Registry
 from .retry import Retry
+from .secret import Secret
 from .tool import CALLERS, Caller, Tool, ToolOptions, tool
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "Caller",
     "Registry",
     "Retry",
+    "Secret",
     "Tool",
     "ToolOptions",
     "imported_name",

@@ -25,7 +25,7 @@ from .schema_cost import SchemaCost
 from .schema_references import at_pointer
 from .turns import Work, at_once
 
-__all__ = ["SchemaCheck", "SchemaFault", "TooMuchToCheck"]
+__all__ = ["SchemaCheck", "SchemaFault", "TooMuchToCheck", "validator_of"]
 
 MAX_FAULT_STEPS = 5_000
 """Units (see `schema_cost`) of a value whose faults are all reported; one such unit costs up to 20 us."""
@@ -81,7 +81,7 @@ class SchemaCheck:
 
     def __init__(self, schema: dict[str, Any], what: str) -> None:
         self._schema = schema
-        self._validator = _validator(schema, what)
+        self._validator = validator_of(schema, what)
         self._cost = SchemaCost(schema, what)
 
     def checking(self, value: Any, text: str) -> Work[list[SchemaFault]]:
@@ -183,7 +183,7 @@ def _own_fault(
                 return SchemaFault(where, "additionalProperties", {"unexpected": unexpected}, value)
     for word in schema:
         wanted = schema[word]
-        if word in _OWN_WORDS and not _validator({**dialect, word: wanted}, "a part of the schema").is_valid(value):
+        if word in _OWN_WORDS and not validator_of({**dialect, word: wanted}, "a part of the schema").is_valid(value):
             kinds = [wanted] if isinstance(wanted, str) else wanted
             details = {word: wanted, "types": kinds, "options": wanted, "expected_value": wanted}
             if word.startswith(("min", "max")):
@@ -206,7 +206,7 @@ def _name_checks(
         known: dict[str, Any] = {
             word: {key: {} for key in schema.get(word, ())} for word in ("properties", "patternProperties")
         }
-        closed = _validator({**dialect, **known, "additionalProperties": False}, "a part of the schema")
+        closed = validator_of({**dialect, **known, "additionalProperties": False}, "a part of the schema")
         checks["additionalProperties"] = lambda name: closed.is_valid({name: None})
     return checks
 
@@ -242,7 +242,8 @@ def _fault(error: jsonschema_rs.ValidationError, above: Sequence[str | int]) -> 
     return SchemaFault((*above, *error.instance_path), error.kind.name, details, error.instance)
 
 
-def _validator(schema: dict[str, Any], what: str) -> jsonschema_rs.Validator:
+def validator_of(schema: dict[str, Any], what: str) -> jsonschema_rs.Validator:
+    """A validator that fetches nothing and whose patterns run in linear time. Raises `ConfigurationError`."""
     try:
         return jsonschema_rs.validator_for(schema, retriever=_refuse, pattern_options=_LINEAR)
     except (ValueError, jsonschema_rs.ReferencingError) as error:

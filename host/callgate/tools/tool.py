@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, Unpack, overload
 
 from callgate.errors import ConfigurationError
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     # imported with the first tool: pydantic and jsonschema_rs are slow to import
     from .annotations import Arguments, Encoded, TypedResult, UntypedResult
     from .json_schema import SchemaResult
+    from .secret import SecretPlace
     from .signature import Docs, Signature
 
 __all__ = ["CALLERS", "DETAILS", "Caller", "Detail", "Tool", "ToolOptions", "tool"]
@@ -242,6 +244,20 @@ class Tool:
     def repeatable(self) -> bool:
         """Whether a second call is harmless."""
         return self.read_only or self.idempotent
+
+    @cached_property
+    def secret_arguments(self) -> SecretPlace | None:
+        """Which arguments are secrets, as the input schema says; None if it names none."""
+        from .secret import secret_place
+
+        return secret_place(self.input_schema)
+
+    @cached_property
+    def secret_result(self) -> SecretPlace | None:
+        """Which parts of a result are secrets, as the output schema says; None if it names none."""
+        from .secret import secret_place
+
+        return secret_place(self.output_schema)
 
     def validate(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """A checked copy of the call's keyword arguments, with nested models built.

@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
+from callgate import Redaction
 from callgate.mcp.server.notes import Notes
 from callgate.runtime.gate.events import CallEnded, CallProgressed, CallStarted, Event, Printed
 from callgate.runtime.gate.records import CallRecord
@@ -108,7 +109,7 @@ def record(n: int) -> CallRecord:
 
 
 async def test_what_waits_for_a_slow_client_is_bounded() -> None:
-    notes, slow = Notes(), Slow()
+    notes, slow = Notes(Redaction().run()), Slow()
     with anyio.fail_after(10):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(notes.deliver, slow)
@@ -125,7 +126,7 @@ async def test_what_waits_for_a_slow_client_is_bounded() -> None:
 
 
 async def test_notes_go_on_after_a_pause() -> None:
-    notes, slow = Notes(), Slow()
+    notes, slow = Notes(Redaction().run()), Slow()
     slow.go.set()
     notes.put(Printed("a"))
     notes.stop()
@@ -148,7 +149,7 @@ ODD = CallRecord(1, "tool", {"a": "\x1b[31m\u202e\ud800"}, "code", 0.0, "failed"
 
 async def sent(*events: Event) -> Slow:
     """What a client gets of these events, which all waited."""
-    notes, client = Notes(), Slow()
+    notes, client = Notes(Redaction().run()), Slow()
     client.go.set()
     for event in events:
         notes.put(event)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
@@ -18,11 +19,12 @@ from callgate.runtime.sync.elsewhere import wait_for
 
 from .event_log import EventLog
 from .options import MAX_TASK_CHARACTERS, AgentOptions
+from .redacted import RedactedEvents
 from .result import AgentResult, result_of
-from .resume import answer_unknown, rebuilt, seconds_of
+from .resume import answer_redacted, answer_unknown, rebuilt, seconds_of
 from .task_run import TaskRun
 from .task_state import TaskState
-from .transcript import Transcript
+from .transcript import Line, Transcript
 
 __all__ = ["Agent"]
 
@@ -99,6 +101,7 @@ class Agent(AgentOptions):
             system=self.system,
             tools=tuple(self.runtime.registry.names() if self.tools is None else self.tools),
             strategic_plan=self.strategic_plan,
+            id=f"task_{secrets.token_hex(16)}",
         )
         with ExitStack() as stack:
             log = EventLog(self, TaskState(self._message_of), self._created(stack))
@@ -139,14 +142,16 @@ class Agent(AgentOptions):
             ConfigurationError: it is not a transcript, is being written by another run, or as for `run`.
             SandboxError: as for `run`.
         """
+        lines: list[Line] = []
         with ExitStack() as stack:
             if isinstance(source, AgentResult) and source.transcript is None:
                 state = rebuilt(source.events, self._message_of, lambda place: f"the result, event {place + 1}")
                 seconds = source.seconds
                 transcript = None if source.ok else self._created(stack)
                 if transcript is not None:
+                    redacted = RedactedEvents(self.runtime)
                     for event in source.events:
-                        transcript.write(event)
+                        transcript.write(redacted.of(event))
             else:
                 path = source.transcript if isinstance(source, AgentResult) else source
                 assert path is not None
@@ -157,7 +162,7 @@ class Agent(AgentOptions):
                 seconds = seconds_of(lines)
             end = state.finished
             if end is not None and end.outcome == "answered":
-                return result_of(state, transcript)
+                return result_of(state, transcript, self.runtime)
             if self.budget.cost is not None and state.cost is None:
                 raise ConfigurationError(
                     "what this task has cost so far is not known, since the price of a model that it asked is not: a "
@@ -169,6 +174,8 @@ class Agent(AgentOptions):
                 await _show_again(source, log)
             log.add(Resumed(turns=state.turns, model=self.model.name, reason=reason))
             answer_unknown(log)
+            if lines:
+                answer_redacted(log)
             return await TaskRun(log).run()
 
     def _created(self, stack: ExitStack) -> Transcript | None:

@@ -1,5 +1,5 @@
-"""The log of one run of a task: each event goes to the transcript, then to the task's state, then to the listener.
-Counts what the run has spent. Decides nothing."""
+"""The log of one run of a task: each event goes to the transcript, redacted, then to the task's state, then to the
+listener. Counts what the run has spent. Decides nothing."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from callgate.runtime.pictures import Picture, PictureReference
 
 from .budget import Spent
 from .options import AgentOptions
+from .redacted import RedactedEvents
 from .task_state import TaskState
 from .transcript import Transcript
 
@@ -42,13 +43,14 @@ class EventLog:
         self.transcript = transcript
         self.pictures: dict[str, Picture] = {}
         """The newest pictures of the run, by their `sha256`; no request has more."""
+        self._redacted = None if transcript is None else RedactedEvents(options.runtime)
         self._began = anyio.current_time() - seconds_before
 
     def add(self, event: AgentEvent) -> None:
         """Add an event. Raises `ConfigurationError` where the transcript cannot be written."""
         if not isinstance(event, (TextArrived, CallProgress)):
-            if self.transcript is not None:
-                self.transcript.write(event)
+            if self.transcript is not None and self._redacted is not None:
+                self.transcript.write(self._redacted.of(event))
             self.state.apply(event)
         if self.options.on_event is not None:
             try:

@@ -3,10 +3,11 @@ programs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from callgate.agent.events import AgentEvent, Faulted, Outcome, PlannedRun, Routed
 from callgate.agent.models.model import NO_USAGE, Message, Usage
@@ -14,6 +15,10 @@ from callgate.artifacts import Artifact
 
 from .task_state import TaskState
 from .transcript import Transcript
+
+if TYPE_CHECKING:
+    from callgate import Runtime
+    from callgate.runtime.redaction import Redaction
 
 __all__ = ["AgentResult", "result_of"]
 
@@ -41,6 +46,7 @@ class AgentResult:
             conversation still had at the end.
         messages: the conversation.
         events: everything that a transcript holds, for `Agent.resume` without one.
+        redactor: makes the redaction of `trace`, which knows the secrets of the tools.
     """
 
     outcome: Outcome
@@ -59,6 +65,7 @@ class AgentResult:
     artifacts: tuple[Artifact, ...] = ()
     messages: tuple[Message, ...] = ()
     events: tuple[AgentEvent, ...] = field(default=(), repr=False)
+    redactor: Callable[..., Any] | None = field(default=None, repr=False, compare=False)
 
     @property
     def ok(self) -> bool:
@@ -76,8 +83,32 @@ class AgentResult:
                 return event.sources
         return ()
 
+    def trace(self, title: str | None = None, redaction: Redaction | None = None) -> str:
+        """Write the task as one self-contained HTML page: its answer, and turn by turn what happened.
 
-def result_of(state: TaskState, transcript: Transcript | None, artifacts: Iterable[Artifact] = ()) -> AgentResult:
+        Args:
+            title: instead of the task.
+            redaction: of all texts and values; by default the runtime's.
+        """
+        from .trace import agent_page
+
+        return agent_page(self.events, title, redaction, self.artifacts, self.redactor)
+
+    def save_trace(
+        self, path: str | os.PathLike[str], title: str | None = None, redaction: Redaction | None = None
+    ) -> Path:
+        """Write the page of `trace` into a file, which is replaced, and return its path. Raises `OSError`.
+
+        A large task takes up to a second or two: in a server, call this in a thread.
+        """
+        from callgate.runtime.trace.page import saved
+
+        return saved(self.trace(title, redaction), path)
+
+
+def result_of(
+    state: TaskState, transcript: Transcript | None, runtime: Runtime, artifacts: Iterable[Artifact] = ()
+) -> AgentResult:
     """The result of a finished task."""
     end = state.finished
     assert end is not None
@@ -98,4 +129,5 @@ def result_of(state: TaskState, transcript: Transcript | None, artifacts: Iterab
         artifacts=tuple(artifacts),
         messages=tuple(state.messages),
         events=tuple(state.events),
+        redactor=runtime.redactor,
     )

@@ -4,6 +4,7 @@ A call that was under way when its process ended may have happened. Tools that m
 `idempotent`) are called again, searches too; plans and programs only where all tools that they can call are
 `read_only`: one that reads a value and sets the next does more at the second time, though each of its calls may be
 repeated. Any other call is answered to the model as one whose outcome is unknown, and is never made again.
+A call whose arguments had secrets is not made: the transcript does not have them.
 """
 
 from __future__ import annotations
@@ -16,14 +17,28 @@ from callgate.errors import ConfigurationError
 
 from .event_log import EventLog
 from .options import AgentOptions
+from .redacted import has_redacted
 from .task_state import TaskState
 from .transcript import Line
 
-__all__ = ["OUTCOME_UNKNOWN", "answer_unknown", "rebuilt", "seconds_of", "words_to_go_on"]
+__all__ = [
+    "NOT_MADE",
+    "OUTCOME_UNKNOWN",
+    "answer_redacted",
+    "answer_unknown",
+    "rebuilt",
+    "seconds_of",
+    "words_to_go_on",
+]
 
 OUTCOME_UNKNOWN = (
     "Error: this call had begun when the agent was interrupted, and its outcome is unknown: it may have happened. It "
     "was not made again. Find out what became of it before you call it again."
+)
+NOT_MADE = (
+    "Error: this call was not made when the task went on: its arguments have secrets, which are not in the transcript "
+    "([redacted] stands in their places). Make it again with the values, if you can get them; otherwise say what is "
+    "missing."
 )
 _GO_ON = "Go on with the task."
 _AGAIN = "The task goes on: this is not your last turn any more, and tools can be called again."
@@ -94,6 +109,19 @@ def answer_unknown(log: EventLog) -> None:
             log.add(
                 CallEnded(turn=state.turns, id=call.id, name=call.name, ok=False, text=OUTCOME_UNKNOWN, seconds=0.0)
             )
+
+
+def answer_redacted(log: EventLog) -> None:
+    """Answer the calls whose arguments are not in the transcript as they were."""
+    state = log.state
+    for call in state.unanswered:
+        if has_redacted(call.arguments) and not call.fault:
+            log.add(
+                CallEnded(
+                    turn=state.turns, id=call.id, name=call.name, ok=False, text=NOT_MADE, seconds=0.0,
+                    tool_calls=0,
+                )
+            )  # fmt: skip
 
 
 def _repeatable(call: ToolCall, options: AgentOptions) -> bool:

@@ -28,8 +28,10 @@ from callgate.agent.events import (
 )
 from callgate.agent.models.fitting import fit
 from callgate.agent.models.model import Assistant, Reply, Usage, User
+from callgate.agent.models.traced import chat
 from callgate.agent.routing.way_back import BELOW, META_OF, form_of, reason_for, words_for, worn_out
 from callgate.errors import ContextExceeded, ModelError, ModelRejected, ModelUnavailable
+from callgate.runtime.gate.watching import Origin, origin
 
 from .budget import Spent
 from .event_log import EventLog
@@ -38,6 +40,7 @@ from .planned import answer_by_plan
 from .result import AgentResult, result_of
 from .resume import words_to_go_on
 from .task_state import SHORTENED, shortened
+from .traced import traced_task
 from .turn_calls import TurnCalls
 from .turn_request import turn_request
 
@@ -80,6 +83,15 @@ class TaskRun:
             ConfigurationError: an option of the agent, or of its tools, is wrong; the transcript cannot be written.
             SandboxError: no guest can be had, and the mode is ``code``.
         """
+        before = origin.get()
+        origin.set(replace(before or Origin(), task=self._state.task.id))
+        try:
+            with traced_task(self._log):
+                return await self._run()
+        finally:
+            origin.set(before)
+
+    async def _run(self) -> AgentResult:
         log, state = self._log, self._state
         try:
             end = await self._open(state.conversation) or await self._until_over()
@@ -97,7 +109,7 @@ class TaskRun:
                 tool_calls=state.tool_calls,
             )
         )
-        return result_of(state, log.transcript, self._offering.artifacts)
+        return result_of(state, log.transcript, log.options.runtime, self._offering.artifacts)
 
     async def _until_over(self) -> End:
         end = await self._beginning()
@@ -143,7 +155,7 @@ class TaskRun:
         reply: Reply | None = None
         try:
             with anyio.move_on_after(log.seconds_left):
-                reply = await options.model.ask(request, on_delta=log.listener(asked.turn))
+                reply = await chat(options.model, request, on_delta=log.listener(asked.turn))
         except (ContextExceeded, ModelUnavailable, ModelRejected) as error:
             return self._not_answered(asked.turn, error)
         if reply is None:

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -26,6 +27,7 @@ from callgate.agent.models.model import ToolCall, ToolReplies, ToolReply
 from callgate.agent.routing.way_back import failure_of
 from callgate.errors import ConfigurationError, SandboxError
 from callgate.runtime import Answer, CodeResult, Conversation, PlanResult
+from callgate.runtime.gate.watching import Origin, origin
 from callgate.runtime.model.meta import META_TOOLS
 from callgate.runtime.result import cut
 
@@ -127,7 +129,12 @@ class TurnCalls:
             return
         started = anyio.current_time()
         log.add(CallBegan(turn=state.turns, id=call.id, name=call.name, arguments=call.arguments))
-        answer = await self._answer(call)
+        before = origin.get()
+        origin.set(replace(before or Origin(), turn=state.turns, call=call.id[:256]))
+        try:
+            answer = await self._answer(call)
+        finally:
+            origin.set(before)
         failure = failure_of(answer) or ""
         if isinstance(answer, SandboxError):
             answer = Answer(name=call.name[:256], text="Error: programs cannot be run here now.", ok=False)

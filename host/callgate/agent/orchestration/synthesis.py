@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from callgate.agent.models.model import NO_USAGE, Delta, Message, Model, Request, Usage, User
+from callgate.agent.models.traced import chat
 from callgate.agent.planning.tool_plan import Source, ToolExecution, ToolPlan, ToolResult
 from callgate.errors import ModelError
 from callgate.runtime.result import cut
@@ -139,7 +140,7 @@ async def synthesize(
         on_request(request)
     plain = replace(made, answer=join_results(execution, plan=plan, max_characters=max_characters), by_model=False)
     try:
-        reply = await model.ask(request, on_delta=on_delta)
+        reply = await chat(model, request, on_delta=on_delta)
     except ModelError as error:
         return replace(plain, ended="failed", reason=f"{type(error).__name__}: {error}")
     text = reply.turn.text.strip()

@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 import anyio
 
 from callgate.agent.models.model import NO_USAGE, Assistant, Message, Model, Reply, Request, Usage, User
+from callgate.agent.models.traced import chat
 from callgate.errors import ModelError, ModelRejected, ModelUnavailable
 
 from .prompts import repair
@@ -131,12 +132,12 @@ class Asking:
             json_schema=schema if self._takes_schema else None,
         )
         try:
-            reply = await self._model.ask(request)
+            reply = await chat(self._model, request)
         except (ModelRejected, ModelUnavailable) as error:
             if not self._takes_schema or error.status not in _TAKES_NO_SCHEMA:
                 raise
             notes.append(f"the endpoint does not take the answer's schema, and was asked without it: {error}"[:300])
-            reply = await self._model.ask(replace(request, json_schema=None))
+            reply = await chat(self._model, replace(request, json_schema=None))
             self._takes_schema = False
         value, unread, fault = json_in(reply.turn.text)
         reading, wrong = read(value)

@@ -17,6 +17,7 @@ from typing import Any
 
 from callgate.agent.models.fitting import fit
 from callgate.agent.models.model import Assistant, Message, Model, Reply, Request, ToolCall, ToolReplies
+from callgate.agent.models.traced import chat
 from callgate.errors import ConfigurationError
 from callgate.tools import Registry
 from callgate.tools.faults import did_you_mean
@@ -108,7 +109,7 @@ class ReActPlanner:
             not actions or any(not each.fault for each in actions)
         )
         request = self._request(tell(task, entries), context or {}, called=called)
-        reply = fit(self.read(await self.model.ask(request)), request)
+        reply = fit(self.read(await chat(self.model, request)), request)
         return actions_of(reply) or reply.turn.text.strip() or reply.refusal
 
     # a turn of a loop

@@ -1,7 +1,8 @@
 """Asking the client's user whether a call may be made: the question in words, who asks it, and what the answers mean.
 Every answer that is not a clear yes is a no, with a reason.
 
-1. The question shows the arguments as they are. Escapes stand for characters that a terminal obeys, that turn the order
+1. The question shows the arguments as they are, and `[redacted]` for secrets that the tool's schema or their key names:
+   a program cannot hide anything else. Escapes stand for characters that a terminal obeys, that turn the order
    of letters, or that nobody sees. JSON's quotes keep an argument's text apart from the question's own.
 2. The question says how much it leaves out: at the value that is cut, and again at its end. Every argument has its
    share, so that a long one cannot push a short one out of sight.
@@ -16,6 +17,7 @@ import logging
 import re
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -24,6 +26,7 @@ from mcp_types import ElicitRequestFormParams, ElicitResult
 from pydantic import ValidationError
 
 from callgate.runtime import Allow, ApprovalRequest, Deny
+from callgate.runtime.redaction import Redaction
 from callgate.tools.faults import printable
 
 from .clients import Client, Context
@@ -59,10 +62,12 @@ class Elicitation:
     Args:
         ask: puts a question; None if the client cannot ask its user.
         repeats: whether the user may allow further calls of a tool at once.
+        redaction: what stays out of the questions.
     """
 
-    def __init__(self, ask: Ask | None, *, repeats: bool) -> None:
+    def __init__(self, ask: Ask | None, *, repeats: bool, redaction: Redaction | None = None) -> None:
         self._ask = ask
+        self._redaction = redaction or Redaction()
         self._repeats = repeats
         self._always: set[str] = set()
 
@@ -86,6 +91,7 @@ class Elicitation:
         return Allow()
 
     def _question(self, request: ApprovalRequest) -> ElicitRequestFormParams:
+        shown = replace(request, arguments=self._redaction.for_approval(request.tool, request.arguments))
         properties: dict[str, Any] = {}
         if self._repeats:
             properties["always"] = {
@@ -94,7 +100,7 @@ class Elicitation:
                 "default": False,
             }
         return ElicitRequestFormParams(
-            message=question(request), requested_schema={"type": "object", "properties": properties}
+            message=question(shown), requested_schema={"type": "object", "properties": properties}
         )
 
 

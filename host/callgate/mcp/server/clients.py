@@ -18,7 +18,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import anyio
@@ -30,13 +30,28 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from callgate.artifacts import Artifacts, Shelf
 from callgate.errors import ConfigurationError, ToolError
+from callgate.mcp.client.status import one_line
 from callgate.runtime import Conversation, Runtime, Session
+from callgate.runtime.gate.watching import Origin, origin
 
-__all__ = ["NEW", "Client", "Clients", "Context", "Sandboxes", "Serving", "asks_by_form", "connection_of", "is_modern"]
+__all__ = [
+    "NEW",
+    "Client",
+    "Clients",
+    "Context",
+    "Sandboxes",
+    "Serving",
+    "asks_by_form",
+    "connection_of",
+    "is_modern",
+    "origin_of",
+]
 
 Context = ServerRequestContext[Any, Any]
 
 NEW = "new"
+_MOST_NAME = 120
+"""Characters of the name that a client gives itself, in logs."""
 _SHARES = 8
 """Requests without a client session may together keep as many sandboxes as this number of client sessions."""
 
@@ -70,6 +85,8 @@ class Client:
     """One client session, or one request without a session."""
 
     def __init__(self, artifacts: Shelf, *, alone: bool = False) -> None:
+        self.name = f"client_{secrets.token_hex(8)}"
+        """What logs call it. Not the session's id of the transport, which is a key to the session."""
         self.artifacts = artifacts
         """Files and pictures that its programs and tools produced."""
         self.owner = None if alone else self
@@ -237,6 +254,14 @@ def connection_of(context: Context) -> Connection:
     """The connection that a request came on."""
     # SDK 2.3.0 has no other way to a request's connection; tests/with_mcp/server/test_sessions.py notices a change
     return context.session._connection
+
+
+def origin_of(context: Context, client: Client) -> Origin:
+    """Who asks: the client session, and the name that the client gives itself, of which nothing is proven."""
+    params = context.session.client_params
+    info = None if params is None else params.client_info
+    named = "" if info is None else f" {one_line(f'{info.name} {info.version}', _MOST_NAME)}"
+    return replace(origin.get() or Origin(), client=f"{client.name}{named}")
 
 
 def is_modern(context: Context) -> bool:

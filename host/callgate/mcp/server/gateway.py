@@ -41,12 +41,24 @@ from mcp_types import (
 from callgate.errors import CallgateError
 from callgate.mcp.verbatim import Sent, on_answer
 from callgate.runtime import Runtime
+from callgate.runtime.gate.watching import origin
 from callgate.runtime.model import META_TOOLS, meant
 from callgate.tools.faults import did_you_mean
 from callgate.version import __version__
 
 from .asking import Ask, Elicitation, asking, in_the_middle
-from .clients import NEW, Client, Clients, Context, Sandboxes, Serving, asks_by_form, connection_of, is_modern
+from .clients import (
+    NEW,
+    Client,
+    Clients,
+    Context,
+    Sandboxes,
+    Serving,
+    asks_by_form,
+    connection_of,
+    is_modern,
+    origin_of,
+)
 from .listing import Listing, page
 from .notes import McpSender, Notes
 from .paused import Paused
@@ -207,13 +219,18 @@ class Gateway:
             if params.request_state is not None:
                 return await lifespan.paused.go_on(params, sender)
 
+            redaction = self._runtime.redaction
+
+            def elicitation(ask: Ask | None) -> Elicitation:
+                return Elicitation(ask, repeats=params.name in _RUNS, redaction=redaction)
+
             def work(ask: Ask | None, notes: Notes) -> Awaitable[CallToolResult]:
-                return self._answer(context, client, params, Elicitation(ask, repeats=params.name in _RUNS), notes)
+                return self._answer(context, client, params, elicitation(ask), notes)
 
             if is_modern(context) and asks_by_form(context):
-                return await lifespan.paused.begin(params, sender, work)
+                return await lifespan.paused.begin(params, sender, work, Notes(redaction.run(self._runtime.registry)))
             ask = in_the_middle(context, client, self._serving.approval_seconds) if asks_by_form(context) else None
-            notes = Notes()
+            notes = Notes(redaction.run(self._runtime.registry))
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(notes.deliver, sender)
                 result = await work(ask, notes)
@@ -229,7 +246,8 @@ class Gateway:
         notes: Notes,
     ) -> CallToolResult:
         """One call from beginning to end; raises nothing but cancellation."""
-        token = asking.set(elicitation)
+        token, before = asking.set(elicitation), origin.get()
+        origin.set(origin_of(context, client))
         try:
             return carried(await self._outcome(context, client, params, notes), http=context.request is not None)
         except CallgateError as error:
@@ -238,6 +256,7 @@ class Gateway:
             logger.exception("the call of %r failed on the host", params.name[:100])
             return failed(_FAILED.format("this call"))
         finally:
+            origin.set(before)
             asking.reset(token)
 
     async def _outcome(

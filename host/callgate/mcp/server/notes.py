@@ -22,6 +22,7 @@ from mcp_types import LoggingLevel, LoggingMessageNotification, LoggingMessageNo
 
 from callgate.runtime.gate.events import CallEnded, CallProgressed, CallStarted, Event, Printed, StepEnded
 from callgate.runtime.gate.records import CallRecord
+from callgate.runtime.redaction import RunRedaction
 from callgate.tools.faults import printable
 
 from .clients import Client, Context, is_modern
@@ -90,9 +91,14 @@ def _advisory() -> Iterator[None]:
 
 
 class Notes:
-    """The notes of one run."""
+    """The notes of one run.
 
-    def __init__(self) -> None:
+    Args:
+        redaction: of the run; notes are for people.
+    """
+
+    def __init__(self, redaction: RunRedaction) -> None:
+        self._redaction = redaction
         self._printed: list[str] = []
         self._lines: list[tuple[LoggingLevel, str]] = []
         self._left_out = 0
@@ -103,7 +109,7 @@ class Notes:
 
     def put(self, event: Event) -> None:
         """Keep the note for an event; never blocks."""
-        match event:
+        match self._redaction.event(event):
             case Printed(text=text):
                 self._printed.append(sendable(text))
             case CallStarted(record=record):

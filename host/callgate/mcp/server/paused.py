@@ -67,10 +67,10 @@ class _Question:
 class _Run:
     """One run that may pause."""
 
-    def __init__(self, call: str, seconds: float) -> None:
+    def __init__(self, call: str, seconds: float, notes: Notes) -> None:
         self.call = call
         self.state = secrets.token_urlsafe(24)
-        self.notes = Notes()
+        self.notes = notes
         self.scope = anyio.CancelScope()
         self.result: CallToolResult | None = None
         self.is_over = False
@@ -153,10 +153,10 @@ class Paused:
         self._runs: dict[str, _Run] = {}
 
     async def begin(
-        self, params: CallToolRequestParams, sender: Sender, work: Work
+        self, params: CallToolRequestParams, sender: Sender, work: Work, notes: Notes
     ) -> CallToolResult | InputRequiredResult:
         """Begin a call and attend its run."""
-        run = _Run(_call(params), self._seconds)
+        run = _Run(_call(params), self._seconds, notes)
         self._runs[run.state] = run
         self._tasks.start_soon(self._live, run, work)
         return await self._attend(run, sender)

@@ -63,7 +63,7 @@ class Site:
     early: bool
     """The call may begin before the program gets there: the tool is read-only and needs no approval."""
     line: int
-    """Where the call begins."""
+    """Where the call begins, or where its method's name stands: the line that CPython gives it."""
     text: str
     """The call as the program has it, cut."""
 

@@ -15,6 +15,7 @@ from callgate.program.graph.walking.walk import MadeCall, Unsure
 from callgate.protocol.run import encode, error_object
 from callgate.runtime.driver import Driver
 from callgate.runtime.first_step import FirstStep
+from callgate.runtime.gate.watching import CallPlace, place
 from callgate.runtime.run import CodeRun
 
 from .ahead import Ahead
@@ -23,6 +24,7 @@ from .walker import GraphProgram, Walker
 
 __all__ = ["GraphCalls"]
 
+_EARLY = CallPlace(speculative=True)
 _READ_AGAIN = 8
 """Memory of a decoded result, in multiples of its length as text."""
 _ESCAPED = 6
@@ -46,7 +48,7 @@ class GraphCalls(Driver[int, OneCall | None]):
         super().__init__(run.limits.max_concurrent_calls)
         self.code_run = run
         self.program = program
-        self.walker = Walker(program, inputs, run.limits, run.on_event, self._reach)
+        self.walker = Walker(program, inputs, run.limits, run.on_event, run.gate.seconds, self._reach)
         self.calls: list[OneCall] = []
         """Every call, in the order of the requests."""
         self._gate = run.gate
@@ -230,8 +232,12 @@ class GraphCalls(Driver[int, OneCall | None]):
         call.record = len(gate.records)
         call.under_way = True
         self._under_way += 1
+        if gate.watches and call.reached is None:
+            place.set(_EARLY)
         try:
-            first = FirstStep(gate.call(call.site.tool, call.arguments))
+            first = FirstStep(
+                gate.call(call.site.tool, call.arguments, line=call.site.line, early=call.reached is None)
+            )
             if first.waits and own:
                 self._look_ahead()
                 self._hand_out()
@@ -248,6 +254,8 @@ class GraphCalls(Driver[int, OneCall | None]):
         finally:
             call.under_way = False
             self._under_way -= 1
+            if gate.watches:
+                place.set(None)  # the call has taken it from a context of its own
             self._carried(call)
         if call.text is not None:  # counted before the program can use the result
             self._held += sys.getsizeof(call.text)

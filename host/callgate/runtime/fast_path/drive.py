@@ -171,6 +171,6 @@ class GraphDrive(GraphCalls):
         for call in self.calls:
             if call.reached is not None and call.record < 0:
                 try:
-                    await self._gate.record_cancelled(call.site.tool, call.arguments)
+                    await self._gate.record_cancelled(call.site.tool, call.arguments, call.site.line)
                 except LimitReached:
                     return

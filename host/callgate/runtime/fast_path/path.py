@@ -16,6 +16,7 @@ from callgate.program.graph.compile import MOST_SOURCE_BYTES, compile_program
 from callgate.program.graph.flow import For, operations_of
 from callgate.program.graph.reasons import NotAGraph
 from callgate.program.graph.walking.tracing import trace
+from callgate.runtime.print_marks import after
 from callgate.runtime.result import NO_SANDBOX, CodeResult, RunError, RunUsage
 from callgate.runtime.run import CodeRun, Looks, host_error, left_under_way, program_error
 
@@ -142,6 +143,10 @@ def _result(drive: GraphDrive, inputs: dict[str, Any], wall: float, why: str) ->
         sandbox=NO_SANDBOX,
         usage=RunUsage(wall_seconds=wall, tool_calls=len(run.gate.records)),
         truncated=("logs",) if error is not None and error.limit == "max_log_bytes" else (),
+        source=run.kept_source,
+        inputs=run.kept_inputs,
+        prints=walker.prints.marks.all,
+        limits=run.limits,
     )
 
 
@@ -169,17 +174,20 @@ async def _go_on(drive: GraphDrive, in_sandbox: InSandbox, left: float, started:
         if not run.gate.records:
             raise
         # calls were made, so the caller gets their records, as of any run that fails in the middle
-        result = CodeResult(ok=False, logs=logs, error=RunError(type(failure).__name__, str(failure)))
+        result = replace(run.stopped(RunError(type(failure).__name__, str(failure))), logs=logs)
     wall = time.perf_counter() - started
     error = result.error
     if error is not None and error.limit == "wall_seconds":
         error = host_error(LimitReached("wall_seconds", run.limits.wall_seconds), wall)
     calls, speculative = split(drive.calls, run.gate, journal.made)
     usage = replace(result.usage, wall_seconds=wall, tool_calls=len(run.gate.records))
-    return replace(result, error=error, calls=calls, speculative=speculative, usage=usage)
+    prints = after(drive.walker.prints.marks.all, result.prints, len(logs))
+    return replace(
+        result, error=error, calls=calls, speculative=speculative, usage=usage, prints=prints, limits=run.limits
+    )
 
 
 def _not_a_graph(run: CodeRun, reasons: list[NotAGraph], why: str) -> CodeResult:
     more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
     error = RunError("NotAGraph", f"{reasons[0]}{more}{why}", reasons[0].line)
-    return CodeResult(ok=False, error=error, findings=run.findings, path="plan", sandbox=NOT_RUN)
+    return replace(run.stopped(error), path="plan", sandbox=NOT_RUN)

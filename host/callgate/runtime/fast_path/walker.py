@@ -24,6 +24,7 @@ from callgate.protocol.logs import Logs, printable
 from callgate.protocol.run import encode, value_bytes
 from callgate.runtime.driver import TURN_SECONDS
 from callgate.runtime.gate.events import Event, Printed, tell
+from callgate.runtime.print_marks import PrintMarks
 
 __all__ = ["GraphProgram", "Prints", "TellOnce", "Walker"]
 
@@ -66,6 +67,7 @@ class Walker:
         inputs: its inputs, JSON.
         limits: of the run.
         on_event: receives its prints.
+        seconds: returns the seconds from the start of the run.
         reach: receives each call that the program comes to, in order. May raise `Unsure` and `LimitReached`.
     """
 
@@ -75,6 +77,7 @@ class Walker:
         inputs: dict[str, Any],
         limits: Limits,
         on_event: Callable[[Event], None] | None,
+        seconds: Callable[[], float],
         reach: Callable[[MadeCall], None],
     ) -> None:
         self.done: Done | None = None
@@ -85,7 +88,7 @@ class Walker:
         self.paused = False
         """The turn is over, and the program is not."""
         self._limits = limits
-        self.prints = Prints(limits, on_event)
+        self.prints = Prints(limits, on_event, seconds)
         self._reach = reach
         self._steps = walk(program.flow, program.source, inputs, Budget(steps=WALK_STEPS, bytes=WALK_BYTES))
         self._waiting: set[int] = set()
@@ -120,7 +123,7 @@ class Walker:
                     self.prints.flush()
                     self._reach(step.call)
                 elif isinstance(step, WalkPrinted):
-                    self.prints.write(step.text)
+                    self.prints.write(step.text, step.line)
                 elif isinstance(step, Wait):
                     self._wait_for(step.calls)
                 if time.perf_counter() - began > TURN_SECONDS:
@@ -181,22 +184,29 @@ class Prints:
     Args:
         limits: of which those for logs and messages hold here.
         on_event: receives each piece.
+        seconds: returns the seconds from the start of the run.
     """
 
-    def __init__(self, limits: Limits, on_event: Callable[[Event], None] | None) -> None:
+    def __init__(self, limits: Limits, on_event: Callable[[Event], None] | None, seconds: Callable[[], float]) -> None:
+        self.marks = PrintMarks(seconds)
+        """When and where the program printed."""
         self._logs = Logs(limits.max_log_bytes)
         self._most = limits.max_message_bytes
         self._on_event = on_event
         self._buffered: list[str] = []
         self._size = 0
+        self._line: int | None = None
+        """The line that printed the first of the buffered text."""
 
     @property
     def logs(self) -> str:
         """Everything that has been sent."""
         return self._logs.text
 
-    def write(self, text: str) -> None:
+    def write(self, text: str, line: int | None = None) -> None:
         """Print. Raises `LimitReached` after sending the part that fits."""
+        if not self._buffered:
+            self._line = line
         self._buffered.append(text)
         self._size += len(text)
         if "\n" in text or self._size > _HELD:
@@ -218,6 +228,7 @@ class Prints:
             and len(encode(piece)) + _PRINT_ENVELOPE > self._most
         ):
             raise LimitReached("max_message_bytes", self._most)
+        self.marks.add(self._logs.length, self._line)
         try:
             self._logs.write(printable(piece))
         finally:

@@ -13,7 +13,7 @@ from callgate.tools import Tool
 
 from .failures import propagates
 
-__all__ = ["Allow", "ApprovalRequest", "Approve", "Decision", "Deny", "answer_of", "ask"]
+__all__ = ["Allow", "ApprovalRequest", "Approve", "Decision", "Deny", "answer_of", "denied"]
 
 logger = logging.getLogger("callgate")
 
@@ -36,6 +36,8 @@ class Allow:
     """Yes, with other arguments or another plan if given. These are validated like the first ones."""
 
     arguments: dict[str, Any] | None = None
+    by: str = ""
+    """Who allowed it, for the record and the audit log; callgate does not check it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,31 +45,23 @@ class Deny:
     """No. The reason reaches the program, and so the model."""
 
     reason: str = ""
+    by: str = ""
+    """Who denied it: see `Allow.by`."""
 
 
 Decision = Allow | Deny | bool
 Approve = Callable[[ApprovalRequest], Awaitable[Decision] | Decision]
 
 
-async def ask(approve: Approve, request: ApprovalRequest) -> dict[str, Any] | None:
-    """Ask for approval. An error while asking counts as a no, and the host's log has the reason.
-
-    Returns:
-        The arguments that replace the given ones, if the answer has any.
-
-    Raises:
-        ToolNotAllowed: the call was denied.
-    """
-    answer = await answer_of(approve, request, f"tool {request.tool.name!r}")
-    if isinstance(answer, Deny):
-        reason = f": {answer.reason}" if answer.reason else ""
-        name = request.tool.name
-        raise ToolNotAllowed(f"the call of tool {name!r} was denied{reason}", tool=name)
-    return answer.arguments
+def denied(tool: Tool, answer: Deny) -> ToolNotAllowed:
+    """The error of a call that was denied."""
+    reason = f": {answer.reason}" if answer.reason else ""
+    return ToolNotAllowed(f"the call of tool {tool.name!r} was denied{reason}", tool=tool.name)
 
 
 async def answer_of(approve: Callable[[Any], Any], request: object, what: str) -> Allow | Deny:
-    """Get the answer to a request; `what` names its subject in the log."""
+    """Get the answer to a request; `what` names its subject in the log. An error while asking counts as a no, and the
+    host's log has the reason."""
     try:
         answer: Any = approve(request)
         if inspect.isawaitable(answer):

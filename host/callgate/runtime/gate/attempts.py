@@ -85,6 +85,11 @@ class Attempts:
         """Call the tool until it returns a result or fails for good. Raises `ToolError`."""
         tool, timeout, retry = call.tool, self._timeout(call), retry_for(call.tool, call.retry, self._caller)
         failures = 0
+        if call.watches:
+            call.failure = "refused"
+            for watch in call.watches:
+                watch.calling(tool, call.given)
+            call.failure = "failed"
         while True:
             try:
                 return await self._attempt(call, timeout)

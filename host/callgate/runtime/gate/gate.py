@@ -18,6 +18,7 @@ from .cache import Cache, Effects, ResultCache
 from .events import Event
 from .run_gate import RunGate
 from .threads import Threads
+from .watching import Watcher
 
 __all__ = ["Gate"]
 
@@ -34,6 +35,7 @@ class Gate:
         effects: counts calls of tools with effects, which end cached reads; the gates of one runtime share it.
         threads: of sync tools; the gates of one runtime share them.
         clock: seconds that never go back; for records and the cache.
+        watchers: follow the runs: see `callgate.runtime.gate.watching`.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class Gate:
         effects: Effects | None = None,
         threads: Threads | None = None,
         clock: Callable[[], float] = time.perf_counter,
+        watchers: tuple[Watcher, ...] = (),
     ) -> None:
         self.registry = registry
         self.approve = approve
@@ -52,6 +55,7 @@ class Gate:
         self.effects = Effects() if effects is None else effects
         self.threads = Threads(ended_late=self.effects.note) if threads is None else threads
         self.clock = clock
+        self.watchers = watchers
         self._builtins = builtins
         self._offers: Cache[tuple[Caller, frozenset[str] | None], Offer] = Cache(max_entries=64)
 

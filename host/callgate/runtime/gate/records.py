@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from callgate.tools import Retry, Tool
 
 from .deadline import Deadline
+
+if TYPE_CHECKING:
+    from .watching import CallWatch
 
 __all__ = ["CallRecord", "CallStatus", "CallUnderWay"]
 
@@ -62,6 +65,20 @@ class CallRecord:
     the threads of sync tools or the calls that its MCP server is given at once."""
     changed_arguments: dict[str, Any] | None = None
     """The arguments that the approval put in place of `arguments`."""
+    approval: Literal["granted", "changed", "denied", "unavailable"] | None = None
+    """What a person or a function answered; ``unavailable``: there was nobody to ask. None if no answer was needed, or
+    none came."""
+    approved_by: str = ""
+    """Who answered so, as the answer says: see `Allow.by`."""
+    line: int | None = None
+    """The line of the program that made the call, as a traceback shows it; None where no line is known, and of direct
+    calls and plans."""
+    early: bool = False
+    """The call began before the program or the plan came to it; see `CodeResult.speculative`."""
+    result: str | None = None
+    """The result as JSON text, cut after 4 KiB; None without one. The results kept in one run take 16 MiB at most."""
+    result_bytes: int = 0
+    """Size of the whole result as JSON text."""
 
 
 @dataclass(slots=True, eq=False)
@@ -94,5 +111,10 @@ class CallUnderWay:
     """The cache key, if the result may be cached."""
     deadline: Deadline | None = None
     """The timeout of the task that makes the call, if it makes many."""
+    line: int | None = None
+    """The line of the program; see `CallRecord.line`, like `early`."""
+    early: bool = False
+    watches: tuple[CallWatch, ...] = ()
+    """Follow the call."""
     value: Any = None
     """The value of a large result where it is at hand; shared, not to be changed."""

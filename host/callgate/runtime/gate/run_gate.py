@@ -38,13 +38,14 @@ from callgate.runtime.products import Products
 from callgate.tools import Caller, Retry, Tool
 from callgate.tools.turns import LARGE_BYTES
 
-from .approval import ApprovalRequest, ask
+from .approval import Allow, ApprovalRequest, Deny, answer_of, denied
 from .arguments import as_dict, copy_of, in_turns, key_of, validated, validated_by, weighing, weight
 from .attempts import Attempts
 from .cache import reads_kept_seconds
 from .events import CallEnded, CallStarted, Event, tell
 from .failures import copied
 from .records import CallRecord, CallUnderWay
+from .watching import RunWatch, place
 
 if TYPE_CHECKING:
     from .gate import Gate
@@ -56,6 +57,12 @@ Answered = Callable[[str, Any], str | ToolError | None]
 
 MAX_RECORDED_BYTES = 64 * 1024 * 1024
 """Memory for the recorded arguments of one run, about: a hostile guest must not fill the host."""
+MAX_RESULT_BYTES = 16 * 1024 * 1024
+"""Memory for the recorded results of one run; besides that of the arguments, which results must not push out."""
+_RESULT_BYTES = 4096
+"""Bytes of one result that are recorded."""
+_OBJECT_BYTES = 64
+"""Memory of a short text beside its characters."""
 MAX_SUGGESTIONS = 100
 """Unknown names in one run for which the gate looks up the nearest name: a lookup costs the host time."""
 _SHORT = 200
@@ -85,6 +92,8 @@ class RunGate:
         self.gate = gate
         self.products = products
         """Has the artifacts that calls may name, and keeps those that tools return."""
+        self.watches: tuple[RunWatch, ...] = ()
+        """Follow the run: see `watching`."""
         self._known = offer.by_name
         self._on_event = on_event
         self._attempts = Attempts(gate, limits, offer.caller, on_event, products)
@@ -92,6 +101,7 @@ class RunGate:
         self._opened = gate.clock()
         self._most_calls = limits.max_tool_calls
         self._recordable = MAX_RECORDED_BYTES
+        self._results = MAX_RESULT_BYTES
         self._suggestions = MAX_SUGGESTIONS
         self._answered: Answered | None = None
 
@@ -107,6 +117,8 @@ class RunGate:
         timeout_seconds: float | None = None,
         retry: Retry | None = None,
         fallback: str | None = None,
+        line: int | None = None,
+        early: bool = False,
     ) -> Coroutine[Any, Any, str]:
         """Make a call.
 
@@ -117,6 +129,8 @@ class RunGate:
             retry: instead of the tool's own, for read-only and idempotent tools and for tools with a `retry`: a caller
                 may not decide to repeat a side effect.
             fallback: instead of the tool's own.
+            line: of the program; see `CallRecord.line`.
+            early: see `CallRecord.early`.
 
         Returns:
             The result as compact JSON text, at most `max_message_bytes` long.
@@ -125,7 +139,7 @@ class RunGate:
             ToolError: the call was refused, denied, or failed; its subclass says which.
             LimitReached: the run has made `max_tool_calls` calls already. Ends the run.
         """
-        return self._pass(CallUnderWay(name, arguments, timeout_seconds, retry, fallback))
+        return self._pass(CallUnderWay(name, arguments, timeout_seconds, retry, fallback, line=line, early=early))
 
     def take(self, call: CallUnderWay) -> Coroutine[Any, Any, str]:
         """Do the work of `call` for a `CallUnderWay` that may say more, and whose `value` is read afterwards."""
@@ -142,13 +156,13 @@ class RunGate:
         self._answered = answered
         self._most_calls = self.limits.max_tool_calls + cancelled
 
-    async def record_cancelled(self, name: str, arguments: Any) -> None:
+    async def record_cancelled(self, name: str, arguments: Any, line: int | None = None) -> None:
         """Record a call that was cancelled before it came to the gate; it counts like any other.
 
         Raises:
             LimitReached: the run has made `max_tool_calls` calls already. Ends the run.
         """
-        call = CallUnderWay(name, arguments)
+        call = CallUnderWay(name, arguments, line=line)
         self._resolve(call)
         if self._answered is not None and self._answered(call.name, call.arguments) is not None:
             return
@@ -158,7 +172,13 @@ class RunGate:
             if call.size > LARGE_BYTES:
                 await self._weigh(call)
         finally:
+            for watch in call.watches:
+                watch.ended(self._known.get(call.name), None)
             tell(self._on_event, CallEnded(record))
+
+    def seconds(self) -> float:
+        """Seconds from the start of the run."""
+        return self._clock() - self._opened
 
     async def begun(self) -> None:
         """Return when every call that has come here has passed the entrance."""
@@ -187,6 +207,7 @@ class RunGate:
             if outcome is not None:
                 return outcome
         record = self._begin(call)
+        text: str | None = None
         before = keeper_of_call.get()
         keeper_of_call.set(self.products)
         try:
@@ -212,7 +233,8 @@ class RunGate:
             if len(text) * 4 > self.limits.max_message_bytes:
                 self._measure(tool, text)
             record.status = "succeeded"
-            record.duration_seconds = self._clock() - self._opened - record.started_seconds
+            record.duration_seconds = self.seconds() - record.started_seconds
+            self._record_result(record, text)
             return text
         except ToolError as error:
             self._failed(call, error)
@@ -234,6 +256,8 @@ class RunGate:
             raise
         finally:
             keeper_of_call.set(before)  # `reset` would fail if the call is cancelled in another context
+            for watch in reversed(call.watches):
+                watch.ended(known, text if record.status == "succeeded" else None)
             if self._on_event is not None:
                 tell(self._on_event, CallEnded(record))
 
@@ -258,9 +282,13 @@ class RunGate:
         self._recordable -= call.size
         if self._recordable < 0:
             arguments = _NOT_KEPT
-        record = CallRecord(count + 1, call.name[:256], arguments, self.caller, self._clock() - self._opened)
+        record = CallRecord(count + 1, call.name[:256], arguments, self.caller, self.seconds())
+        record.line, record.early = call.line, call.early
         call.record = record
         self.records.append(record)
+        if self.watches:
+            call.watches = tuple(watch.call(record) for watch in self.watches)
+            place.set(None)
         if self._on_event is not None:
             tell(self._on_event, CallStarted(record))
         return record
@@ -311,6 +339,7 @@ class RunGate:
         """Take step 3: ask, and replace the arguments if the answer has others."""
         tool, approve = call.tool, self.gate.approve
         if approve is None:
+            call.record.approval = "unavailable"
             raise ToolNotAllowed(
                 f"tool {tool.name!r} needs approval, and there is nobody to ask: "
                 "the operator must pass approve=... to the runtime",
@@ -318,7 +347,17 @@ class RunGate:
             )
         call.failure = "denied"
         shown = call.shown if call.shown is not None else await copy_of(call.given)
-        changed = await ask(approve, ApprovalRequest(tool, shown, self.caller, call.record.id))
+        record = call.record
+        request = ApprovalRequest(tool, shown, self.caller, record.id)
+        answer = await answer_of(approve, request, f"tool {tool.name!r}")
+        granted = isinstance(answer, Allow)
+        changed = answer.arguments if isinstance(answer, Allow) else None
+        record.approval = "denied" if not granted else "granted" if changed is None else "changed"
+        record.approved_by = answer.by
+        for watch in call.watches:
+            watch.approved(granted, answer.by, changed is not None)
+        if isinstance(answer, Deny):
+            raise denied(tool, answer)
         if changed is not None:
             call.failure = "refused"
             call.record.changed_arguments = call.given = as_dict(tool, changed)
@@ -342,6 +381,17 @@ class RunGate:
                 tool=tool.name,
             )
 
+    def _record_result(self, record: CallRecord, text: str) -> None:
+        """Record the size and the beginning of a result."""
+        kept = text if len(text) <= _RESULT_BYTES else text[:_RESULT_BYTES]
+        record.result_bytes = len(text)
+        if not text.isascii():
+            record.result_bytes = len(text.encode("utf-8", "surrogatepass"))
+            kept = kept.encode("utf-8", "replace")[:_RESULT_BYTES].decode("utf-8", "ignore")
+        self._results -= len(kept) + _OBJECT_BYTES
+        if self._results >= 0:
+            record.result = kept
+
     def _failed(self, call: CallUnderWay, error: ToolError) -> None:
         """Record that the call did not succeed."""
         record = call.record
@@ -350,7 +400,7 @@ class RunGate:
             record.status = "timed_out" if call.tool.repeatable else "unknown_outcome"
         self._recordable -= weight(error.message, self._recordable)
         record.error = error.message if self._recordable >= 0 else error.message[:_SHORT]
-        record.duration_seconds = self._clock() - self._opened - record.started_seconds
+        record.duration_seconds = self.seconds() - record.started_seconds
 
     def _cut_off(self, call: CallUnderWay) -> None:
         """Record that the call was cancelled or that the run ended."""
@@ -358,7 +408,7 @@ class RunGate:
         record.status, record.error = "cancelled", "the call was cancelled"
         if record.attempts and not call.tool.read_only:
             record.status, record.error = "unknown_outcome", _CUT_OFF
-        record.duration_seconds = self._clock() - self._opened - record.started_seconds
+        record.duration_seconds = self.seconds() - record.started_seconds
 
     def _instead(self, call: CallUnderWay) -> CallUnderWay | None:
         """The call of the fallback; None if there is none for this failure."""
@@ -376,5 +426,6 @@ class RunGate:
         given = call.arguments if record.changed_arguments is None else record.changed_arguments
         tried = (*call.tried, call.name)
         return CallUnderWay(
-            name, given, call.timeout_seconds, tried=tried, are_json=call.are_json, deadline=call.deadline
-        )
+            name, given, call.timeout_seconds, tried=tried, are_json=call.are_json, deadline=call.deadline,
+            line=call.line, early=call.early,
+        )  # fmt: skip

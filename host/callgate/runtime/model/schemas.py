@@ -20,6 +20,7 @@ from typing import Any
 
 from callgate.tools import Tool
 from callgate.tools.encoding import compact_json
+from callgate.tools.secret import SECRET_KEYWORD
 
 from .foreign import clean, fitted
 from .providers import Provider
@@ -60,8 +61,10 @@ _LEADS_ELSEWHERE = re.compile(r'[{,]"\$(?:ref|dynamicRef|recursiveRef)":"(?!#/(?
 
 
 def shown_schema(tool: Tool, provider: Provider) -> Schema:
-    """A copy of a tool's input schema in the form that this provider's models see."""
-    tidy = _tidied(tool.input_schema, items_everywhere=provider.startswith("openai"))
+    """A copy of a tool's input schema in the form that this provider's models see. The marks of secrets are for MCP
+    clients; some providers refuse keywords that they do not know."""
+    ignored = _IGNORED if provider == "mcp" else _IGNORED | {SECRET_KEYWORD}
+    tidy = _tidied(tool.input_schema, ignored, items_everywhere=provider.startswith("openai"))
     return _fitting(tidy if provider == "mcp" else _renamed(_flat(tidy)))
 
 
@@ -191,11 +194,11 @@ def mapped(schema: Any, change: Callable[[Schema], Schema], depth: int = 0) -> A
     return made
 
 
-def _tidied(schema: Schema, items_everywhere: bool = False) -> Schema:
+def _tidied(schema: Schema, ignored: frozenset[str] = _IGNORED, items_everywhere: bool = False) -> Schema:
     """A copy with clean, bounded texts, without keywords that mean nothing to a model."""
 
     def tidied(each: Schema) -> Schema:
-        kept = {key: value for key, value in each.items() if key not in _IGNORED}
+        kept = {key: value for key, value in each.items() if key not in ignored}
         for key in ("description", "title"):
             if isinstance(words := kept.get(key), str):
                 kept[key] = clean(words, MAX_WORDS)

@@ -170,7 +170,7 @@ class PlanDrive(Driver[Any, Call]):
         if call.again:
             self._second.add(first)
         try:
-            outcome = await make_call(self._gate, call, self._deadlines[self._at_work[call[:3]][0]])
+            outcome = await make_call(self._gate, call, self._ids[step], self._deadlines[self._at_work[call[:3]][0]])
         except LimitReached as reached:
             if len(records) == first:
                 calls.pop()

@@ -21,6 +21,7 @@ from callgate.runtime.gate import RunGate
 from callgate.runtime.gate.deadline import Deadline
 from callgate.runtime.gate.events import StepStarted, tell
 from callgate.runtime.gate.records import CallUnderWay
+from callgate.runtime.gate.watching import CallPlace, place
 from callgate.tools.encoding import NotJson, compact_json
 
 if TYPE_CHECKING:
@@ -29,13 +30,18 @@ if TYPE_CHECKING:
 __all__ = ["EarlyCall", "EarlyCalls", "make_call"]
 
 
-async def make_call(gate: RunGate, call: Call, deadline: Deadline | None = None) -> Returned | Failed:
+async def make_call(
+    gate: RunGate, call: Call, step: str, deadline: Deadline | None = None, *, early: bool = False
+) -> Returned | Failed:
     """Make a call that an engine requests, and return its outcome. Raises `LimitReached`: see `RunGate.call`."""
     first = len(gate.records)  # the gate records a call before it waits for anything
     # a plan's values were read from JSON text: the plan's own, or that of a result
     under_way = CallUnderWay(
-        call.tool, call.arguments, call.timeout_seconds, call.retry, call.fallback, are_json=True, deadline=deadline
-    )
+        call.tool, call.arguments, call.timeout_seconds, call.retry, call.fallback, are_json=True, deadline=deadline,
+        early=early,
+    )  # fmt: skip
+    if gate.watches:
+        place.set(CallPlace(step, call.item, early))
     try:
         text = await gate.take(under_way)
     except ToolError as error:
@@ -125,11 +131,12 @@ class EarlyCalls(Driver[Any, EarlyCall]):
         call = early.call
         early.record = len(self._gate.records)
         self._begun.append(early)
+        step = self._engine.steps[call.step].id
         if self._on_event is not None and call.step not in self.started:
             self.started.add(call.step)
-            tell(self._on_event, StepStarted(self._engine.steps[call.step].id, call.tool))
+            tell(self._on_event, StepStarted(step, call.tool))
         try:
-            outcome = await make_call(self._gate, call)
+            outcome = await make_call(self._gate, call, step, early=True)
             # nobody counts the memory of outcomes that wait for the complete plan
             early.outcome = outcome._replace(value=None) if isinstance(outcome, Returned) else outcome
         except LimitReached:  # the complete plan finds out for itself

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 from callgate.artifacts import Artifact
+from callgate.limits import Limits
 from callgate.plan.explain import ExplainedStep, ExplainFormat, explain
 from callgate.plan.faults import PlanFault
 from callgate.plan.outcomes import StepStatus
@@ -25,6 +28,9 @@ from callgate.runtime.result import (
     shortened,
 )  # fmt: skip
 from callgate.tools.faults import did_you_mean, printable
+
+if TYPE_CHECKING:
+    from callgate.runtime.redaction import Redaction
 
 __all__ = ["PlanResult", "StepResult"]
 
@@ -116,6 +122,10 @@ class PlanResult:
     usage: RunUsage = field(default_factory=RunUsage)
     truncated: tuple[str, ...] = ()
     """Always empty: nothing is cut here, only in `for_model`."""
+    limits: Limits | None = None
+    """The limits of the run; `usage` has what was used of them."""
+    redactor: Callable[..., Any] | None = field(default=None, repr=False, compare=False)
+    """Makes the redaction of this run's page, which knows its tools' secrets. None for a saved result."""
 
     def step(self, id: str) -> StepResult:
         """The step of that id. Raises `KeyError`."""
@@ -135,15 +145,27 @@ class PlanResult:
 
         return timeline_text(self, width, color)
 
-    def timeline_page(self, title: str | None = None) -> str:
-        """Draw the timeline as one self-contained HTML page, with every step's arguments and result.
+    def trace(self, title: str | None = None, redaction: Redaction | None = None) -> str:
+        """Write the run as one self-contained HTML page.
 
         Args:
             title: instead of the plan's goal.
+            redaction: of all texts and values; by default the runtime's; `Redaction()` for a result that was saved.
         """
-        from .timeline_page import timeline_page
+        from callgate.runtime.trace.page import run_page
 
-        return timeline_page(self, title)
+        return run_page(self, title, redaction)
+
+    def save_trace(
+        self, path: str | os.PathLike[str], title: str | None = None, redaction: Redaction | None = None
+    ) -> Path:
+        """Write the page of `trace` into a file, which is replaced, and return its path. Raises `OSError`.
+
+        A large run takes up to a second or two: in a server, call this in a thread.
+        """
+        from callgate.runtime.trace.page import saved
+
+        return saved(self.trace(title, redaction), path)
 
     def explain(self, form: ExplainFormat = "text") -> str:
         """Write the plan with the outcome of each step.
@@ -165,7 +187,9 @@ class PlanResult:
     def to_dict(self) -> dict[str, Any]:
         """The whole result as JSON values. Arguments of calls are not copied."""
         artifacts = [each.to_json() for each in self.artifacts]
-        return plain({**members(self), "artifacts": artifacts, "steps": [step.to_dict() for step in self.steps]})
+        return plain(
+            {**members(self, "redactor"), "artifacts": artifacts, "steps": [step.to_dict() for step in self.steps]}
+        )
 
     def for_model(self, max_characters: int = MODEL_CHARACTERS, *, keep: Keep | None = None) -> str:
         """A short text for the model's context: how many steps succeeded, a line for each step, the outputs.

@@ -165,7 +165,7 @@ class PlanRun:
                 error = RunError("PlanDenied", message)
                 return PlanResult(
                     ok=False, error=error, faults=reading.faults, goal=reading.plan.model.goal,
-                    usage=self._usage(started),
+                    usage=self._usage(started), limits=self.limits,
                 )  # fmt: skip
             case Allow(None):
                 return await self.run(reading, reading.plan, started)
@@ -215,6 +215,7 @@ class PlanRun:
             artifacts=self.gate.products.artifacts,
             goal=reading.model.goal if reading.model else None,
             usage=self._usage(started),
+            limits=self.limits,
         )
 
     async def run(
@@ -261,6 +262,7 @@ class PlanRun:
             goal=plan.model.goal,
             plan=plan_json(plan.model),
             usage=self._usage(started),
+            limits=self.limits,
         )
 
     def _usage(self, started: float) -> RunUsage:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:  # imported at first use, as by `Runtime`
     from callgate.runtime.discovery.conversation import Conversation
     from callgate.runtime.discovery.search import ToolSearch
     from callgate.runtime.model.meta import MetaTool
+    from callgate.runtime.redaction import Redaction
+    from callgate.runtime.telemetry.options import Telemetry
     from callgate.sandbox.backend import Backend
     from callgate.tools import Registry
 
@@ -158,6 +160,16 @@ class SyncRuntime(Waiting):
     def artifacts(self) -> Artifacts:
         """What programs and tools have produced."""
         return self.runtime.artifacts
+
+    @property
+    def redaction(self) -> Redaction:
+        """What stays out of everything that people and logs are shown."""
+        return self.runtime.redaction
+
+    @property
+    def telemetry(self) -> Telemetry | None:
+        """Traces and metrics."""
+        return self.runtime.telemetry
 
     @property
     def backend(self) -> Backend:

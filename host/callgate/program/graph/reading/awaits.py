@@ -89,7 +89,7 @@ def _start(
     )
     if len(lifter.sites) >= _MOST_SITES:
         raise refusal(node, f"a program has at most {_MOST_SITES} places that call a tool", "use a loop")
-    site = Site(len(lifter.sites), tool.tool, tool.name, tool.early, node.lineno, lifter.text_of(node))
+    site = Site(len(lifter.sites), tool.tool, tool.name, tool.early, _line_of(node), lifter.text_of(node))
     lifter.sites.append(site)
     lifter.block.append(CallTool(slot, site, arguments, node.lineno, task))
     return slot
@@ -204,3 +204,11 @@ def _asyncio_function(node: ast.Call) -> str | None:
     if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and function.value.id == "asyncio":
         return function.attr
     return None
+
+
+def _line_of(node: ast.Call) -> int:
+    """The line that CPython gives a call: of a method over several lines, the line of the method's name."""
+    method = node.func
+    if isinstance(method, ast.Attribute):
+        return method.end_lineno or node.lineno
+    return node.lineno

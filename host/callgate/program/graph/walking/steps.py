@@ -84,6 +84,7 @@ class Printed:
     """The program wrote this text."""
 
     text: str
+    line: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
     Began(call)   begin this call now, do not wait for it
     Wait(calls)   go on when all have ended, or as soon as one of them has failed
-    Printed(text)
+    Printed(text, line)
     Worked()        nothing but that it goes on
 
 1. This is the meaning of a program on the fast path. The ghost, a walk ahead of it, only decides which calls begin
@@ -202,11 +202,11 @@ class Walk:
             raise self._at(operation.texts, error) from None
         for index, text in enumerate(texts):
             if index and operation.between:
-                yield Printed(operation.between)
+                yield Printed(operation.between, operation.line)
             if text:
-                yield Printed(text)
+                yield Printed(text, operation.line)
         if operation.end:
-            yield Printed(operation.end)
+            yield Printed(operation.end, operation.line)
 
     # calls
 

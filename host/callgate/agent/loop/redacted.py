@@ -1,0 +1,137 @@
+"""Redacted copies of an agent's events: for its transcript, and for people who watch. Decides nothing about the task.
+
+1. The order of things is the order of the events: a program stands in the model's reply, before its calls are made. A
+   secret in it is found by its name (``password="..."``), or if the task has seen it before.
+2. A provider's own form of a turn is left out where anything in it would have to be redacted: it may be signed.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from callgate.agent.events import (
+    AgentEvent,
+    CallBegan,
+    CallEnded,
+    CallProgress,
+    Faulted,
+    Finished,
+    MessageAdded,
+    ModelReplied,
+    Planned,
+    PlannedRun,
+    Resumed,
+    Routed,
+    TaskBegan,
+    TextArrived,
+)  # fmt: skip
+from callgate.agent.models.model import Assistant, ToolCall, ToolReplies
+from callgate.runtime.redaction import REDACTED, RunRedaction
+
+if TYPE_CHECKING:
+    from callgate import Runtime
+
+__all__ = ["RedactedEvents", "has_redacted"]
+
+
+class RedactedEvents:
+    """Redacts the events of one run of a task, which come in order.
+
+    Args:
+        runtime: the agent's; or the redaction of a page.
+    """
+
+    def __init__(self, runtime: Runtime | RunRedaction) -> None:
+        self._run = runtime if isinstance(runtime, RunRedaction) else runtime.redaction.run(runtime.registry)
+
+    def of(self, event: AgentEvent) -> AgentEvent:
+        """A redacted copy of an event."""
+        run = self._run
+        match event:
+            case TaskBegan():
+                plan = None if event.strategic_plan is None else run.value(event.strategic_plan)
+                return replace(event, task=run.text(event.task), system=run.text(event.system), strategic_plan=plan)
+            case ModelReplied():
+                return replace(event, message=self._message(event.message), refusal=run.text(event.refusal))
+            case CallBegan():
+                return replace(event, arguments=self._arguments(event.name, event.arguments))
+            case CallProgress():
+                return replace(event, event=run.event(event.event))
+            case CallEnded():
+                shown = None if event.run is None else run.value(event.run)
+                return replace(event, run=shown, text=self._result(event.name, event.text))
+            case MessageAdded():
+                return replace(event, text=run.text(event.text), replies=self._replies(event.replies))
+            case Planned():
+                notes = tuple(map(run.text, event.notes))
+                return replace(event, plan=run.value(event.plan), reasoning=run.text(event.reasoning), notes=notes)
+            case PlannedRun():
+                return replace(event, results=tuple(run.value(event.results)), sources=tuple(run.value(event.sources)))
+            case Faulted():
+                return replace(event, detail=run.text(event.detail))
+            case Finished():
+                return replace(event, answer=run.text(event.answer), reason=run.text(event.reason))
+            case Routed() | Resumed():
+                return replace(event, reason=run.text(event.reason))
+            case TextArrived():
+                return replace(event, text=run.text(event.text))
+            case _:
+                return event
+
+    def words(self, text: str) -> str:
+        """A redacted text about the task."""
+        return self._run.text(text)
+
+    def _message(self, message: Assistant) -> Assistant:
+        calls = tuple(map(self._call, message.calls))
+        shown = replace(message, text=self._run.text(message.text), calls=calls)
+        if message.native is None:
+            return shown
+        kept = shown == message and self._run.value(message.native) == message.native
+        return shown if kept else replace(shown, native=None, provider="")
+
+    def _call(self, call: ToolCall) -> ToolCall:
+        return replace(
+            call,
+            arguments=self._arguments(call.name, call.arguments),
+            fault=self._run.text(call.fault),
+            written=self._run.text(call.written),
+        )
+
+    def _arguments(self, name: str, arguments: Any) -> Any:
+        if name == "execute_tool_plan" and isinstance(arguments.get("plan"), str):
+            rest = self._run.value({key: each for key, each in arguments.items() if key != "plan"})
+            return {**rest, "plan": self._run.plan(arguments["plan"])}
+        tool = self._run.tool(name)
+        return self._run.value(arguments) if tool is None else self._run.arguments(tool, arguments)
+
+    def _result(self, name: str, text: str) -> str:
+        """The text for the model: JSON, or the beginning of it, where a tool with secrets answers."""
+        tool = self._run.tool(name)
+        if tool is not None and tool.secret_result is not None and not text.startswith("Error"):
+            return self._run.result(tool, text)
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            return self._run.text(text)
+        shown = self._run.result_value(tool, value)
+        return text if shown == value else json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
+
+    def _replies(self, replies: ToolReplies | None) -> ToolReplies | None:
+        if replies is None:
+            return None
+        made = tuple(replace(each, text=self._result(each.name, each.text)) for each in replies.replies)
+        return ToolReplies(replies=made)
+
+
+def has_redacted(value: Any) -> bool:
+    """Whether a value is not whole: something in it was redacted."""
+    todo = [value]
+    while todo:
+        each = todo.pop()
+        if isinstance(each, str) and REDACTED in each:
+            return True
+        todo += each.values() if isinstance(each, dict) else each if isinstance(each, (list, tuple)) else ()
+    return False

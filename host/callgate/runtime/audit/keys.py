@@ -1,0 +1,59 @@
+"""The key of an audit log: given, or kept in a file beside the log."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from pathlib import Path
+
+from callgate.errors import ConfigurationError
+
+from .chain import KEY_BYTES
+
+__all__ = ["key_of", "read_key"]
+
+_HEX = re.compile(r"\s*([0-9a-fA-F]{32,128})\s*")
+
+
+def key_of(path: Path) -> bytes:
+    """The key in ``<path>.key``, which is made if neither it nor the log is there. Several processes get one key.
+
+    Raises:
+        ConfigurationError: the log is there and its key is not; the key cannot be read or written.
+    """
+    file = Path(f"{path}.key")
+    try:
+        if not file.exists():
+            if path.exists() and path.stat().st_size:
+                raise ConfigurationError(
+                    f"the audit log {str(path)!r} has lines, and its key {str(file)!r} is missing: put the key back, "
+                    "or pass it as AuditLog(path, key=...)"
+                )
+            _make(file)
+        return read_key(file)
+    except OSError as error:
+        raise ConfigurationError(f"the key of the audit log, {str(file)!r}: {error.strerror}") from None
+
+
+def _make(file: Path) -> None:
+    beside = file.with_name(f".{file.name}-{secrets.token_hex(8)}")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        os.write(descriptor, f"{secrets.token_hex(KEY_BYTES)}\n".encode())
+        os.fsync(descriptor)
+        os.link(beside, file)
+    except FileExistsError:  # another process was quicker
+        pass
+    finally:
+        os.close(descriptor)
+        os.unlink(beside)
+
+
+def read_key(file: Path) -> bytes:
+    """The key in a file, as hexadecimal digits. Raises `OSError`, `ConfigurationError`."""
+    with file.open("rb") as stream:
+        found = _HEX.fullmatch(stream.read(1000).decode("ascii", "replace"))
+    if found is None or len(found[1]) % 2:
+        raise ConfigurationError(f"{str(file)!r} is not the key of an audit log: it has 64 hexadecimal digits")
+    return bytes.fromhex(found[1])

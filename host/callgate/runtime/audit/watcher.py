@@ -1,0 +1,229 @@
+"""What the lines of an audit log say about runs and calls.
+
+1. A call that the gate refuses has one line (``refused``, with the check that it did not pass). The answer of a person
+   who was asked has one (``approved``, ``denied``). A call with effects has one before it is made (``called``). Every
+   call that was not refused has one at its end (``outcome``).
+2. Where the line before a call with effects cannot be written, the call is refused. Other lines that cannot be written
+   are logged, and the next line that can be written counts them.
+3. No line has an argument, a result or an error's text, unless the log includes content.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+from callgate.cut import cut
+from callgate.errors import ToolNotAllowed
+from callgate.limits import Limits
+from callgate.runtime.gate.arguments import weight
+from callgate.runtime.gate.records import CallRecord
+from callgate.runtime.gate.watching import CallWatch, RunStart, RunWatch
+from callgate.runtime.redaction import Redaction, RunRedaction
+from callgate.tools.encoding import NotJson, canonical_json
+from callgate.tools.turns import LARGE_BYTES
+
+from .chain import Keys
+from .file import AppendFile
+
+if TYPE_CHECKING:
+    from callgate.runtime.plans.result import PlanResult
+    from callgate.runtime.result import CodeResult
+    from callgate.tools import Registry, Tool
+
+__all__ = ["Auditor"]
+
+_SHORT: Final = 200
+"""Characters of a name in a line."""
+_CONTENT: Final = 8 * 1024
+"""Characters of arguments, of a result, and of an error in a line."""
+_LIMITS: Final = Limits()
+
+logger = logging.getLogger("callgate")
+
+
+class Auditor:
+    """Follows the runs of one runtime.
+
+    Args:
+        file: takes the lines.
+        keys: make digests of values.
+        redaction: of the runtime.
+        include_content: whether arguments, results and errors stand in lines.
+    """
+
+    def __init__(self, file: AppendFile, keys: Keys, redaction: Redaction, include_content: bool) -> None:
+        self.file = file
+        self.keys = keys
+        self.redaction = redaction
+        self.include_content = include_content
+
+    def run(self, start: RunStart) -> RunWatch:
+        """A run begins."""
+        return _Run(self, start)
+
+    def note(self, kind: str, fields: dict[str, Any]) -> None:
+        """Write a line; if it cannot be written, log that."""
+        try:
+            self.file.write(kind, fields)
+        except OSError as error:
+            logger.error("a line of the audit log (%s) was lost: %s", kind, error.strerror)
+
+    def digest(self, text: str) -> str:
+        """The keyed digest of a text."""
+        return self.keys.digest(text)
+
+    def content(self, name: str, text: str) -> dict[str, Any]:
+        """A text that is redacted already, for a log that includes content."""
+        return {name: cut(text, _CONTENT)} if self.include_content else {}
+
+
+class _Run:
+    def __init__(self, auditor: Auditor, start: RunStart) -> None:
+        self.auditor = auditor
+        self.start = start
+        origin = start.origin
+        self.who: dict[str, Any] = {"run": start.id}
+        self.redaction = auditor.redaction.run()
+        self.source = ""
+        if origin is not None:
+            named = {"task": origin.task, "turn": origin.turn, "call_id": origin.call, "client": origin.client}
+            self.origin = {name: cut(each, _SHORT) if isinstance(each, str) else each for name, each in named.items()}
+            self.origin = {name: each for name, each in self.origin.items() if each}
+        else:
+            self.origin = {}
+        try:
+            auditor.file.renewed()
+        except OSError as error:
+            logger.error("the audit log cannot be opened anew: %s", error.strerror)
+        if start.kind == "direct":
+            self.who |= self.origin
+            return
+        fields = {**self.who, **self.origin, "run_kind": start.kind}
+        text = start.source if isinstance(start.source, str) else _json(start.source)
+        if text is not None:
+            fields["source_digest"] = auditor.digest(text)
+            self.source = text[: 2 * _CONTENT]
+        changed = {name: each for name, each in vars_of(start.limits).items() if each != getattr(_LIMITS, name)}
+        auditor.note("run", {**fields, "limits": changed})
+
+    def call(self, record: CallRecord) -> CallWatch:
+        """A call has arrived."""
+        return _Call(self.auditor, self.redaction, self.start.offer.registry, self.who, record)
+
+    def ended(self, result: CodeResult | PlanResult | None, error: BaseException | None) -> None:
+        """Write how the run ended, and have the file written to the disk."""
+        if self.start.kind != "direct":
+            how: dict[str, Any] = {
+                "ok": False,
+                "error": "cancelled" if error is None else type(error).__name__[:_SHORT],
+            }
+            if result is not None:
+                usage = result.usage
+                how = {"ok": result.ok, "calls": usage.tool_calls, "seconds": round(usage.wall_seconds, 6)}
+                if result.error is not None:
+                    how["error"] = cut(result.error.kind, _SHORT)
+                    how |= self.auditor.content("message", self.redaction.text(result.error.message))
+                if result.error is not None and result.error.limit is not None:
+                    how["limit"] = result.error.limit
+                if usage.cpu_seconds is not None:
+                    how |= {"cpu_seconds": round(usage.cpu_seconds, 6), "peak_memory_bytes": usage.peak_memory_bytes}
+                how |= self.auditor.content("source", self.redaction.text(self.source))  # its calls' secrets are known
+                path = getattr(result, "path", None)
+                how |= {} if path is None else {"path": path}
+            self.auditor.note("run_ended", {**self.who, **how})
+        self.auditor.file.sync()
+
+
+class _Call:
+    __slots__ = ("_auditor", "_called", "_record", "_redaction", "_registry", "_who")
+
+    def __init__(
+        self, auditor: Auditor, redaction: RunRedaction, registry: Registry, who: dict[str, Any], record: CallRecord
+    ) -> None:
+        self._auditor = auditor
+        self._redaction = redaction
+        self._registry = registry
+        self._record = record
+        self._who = {**who, "call": record.id, "tool": cut(record.tool, _SHORT), "caller": record.caller}
+        self._called = False
+
+    def approved(self, granted: bool, by: str, changed: bool) -> None:
+        """Write the answer."""
+        fields = {**self._who, "by": cut(str(by), _SHORT)}
+        self._auditor.note("approved" if granted else "denied", {**fields, "changed": True} if changed else fields)
+
+    def calling(self, tool: Tool, arguments: dict[str, Any]) -> None:
+        """Write the intent of a call with effects; refuse the call if that fails."""
+        self._called = True
+        if tool.read_only:
+            return
+        try:
+            self._auditor.file.write("called", {**self._who, **self._given(tool, arguments)})
+        except OSError as error:
+            logger.error(
+                "a call of %s was refused, since the audit log cannot be written: %s", tool.name, error.strerror
+            )
+            raise ToolNotAllowed(
+                f"tool {tool.name!r} was not called: the audit log cannot be written ({error.strerror}), and a call "
+                "with effects must stand in it. Tell the operator; tools that only read still work",
+                tool=tool.name,
+            ) from None
+
+    def ended(self, tool: Tool | None, text: str | None) -> None:
+        """Write the outcome, or why the call was refused."""
+        record = self._record
+        fields = {**self._who}
+        if record.error is not None:
+            fields |= self._auditor.content("error", self._redaction.text(record.error))
+        if record.status == "refused" and not self._called:
+            check = "validated"
+            if tool is None:
+                check = "allowed" if record.tool in self._registry else "known"
+            elif record.approval == "unavailable":
+                check = "approved"
+            self._auditor.note("refused", {**fields, "check": check, **self._given(tool, record.arguments)})
+            return
+        if tool is None or tool.read_only or not self._called:
+            given = record.arguments if record.changed_arguments is None else record.changed_arguments
+            fields |= self._given(tool, given)
+        fields |= {"status": record.status, "seconds": round(record.duration_seconds, 6), "attempts": record.attempts}
+        if record.cached:
+            fields["cached"] = True
+        if record.fallback_call is not None:
+            fields["fallback_call"] = record.fallback_call
+        if text is not None:
+            fields["result_digest"] = self._auditor.digest(text)
+            if self._auditor.include_content:
+                fields["result"] = cut(self._redaction.result(tool, text), _CONTENT)
+        self._auditor.note("outcome", fields)
+
+    def _given(self, tool: Tool | None, arguments: Any) -> dict[str, Any]:
+        """The arguments: their digest, or the arguments themselves. Large ones are only counted: a digest of megabytes
+        would keep other runs waiting."""
+        size = weight(arguments, LARGE_BYTES)
+        if size > LARGE_BYTES:
+            return {"arguments": "large"}
+        text = _json(arguments)
+        if text is None:
+            return {"arguments": "not JSON"}
+        if not self._auditor.include_content:
+            return {"arguments_digest": self._auditor.digest(text)}
+        shown = self._redaction.arguments(tool, arguments)
+        return {"arguments": cut(_json(shown) or "", _CONTENT)}
+
+
+def vars_of(limits: Limits) -> dict[str, Any]:
+    """The limits by name."""
+    return {name: getattr(limits, name) for name in limits.__dataclass_fields__}
+
+
+def _json(value: Any) -> str | None:
+    try:
+        return canonical_json(value)
+    except (NotJson, ValueError, TypeError, RecursionError):
+        try:
+            return json.dumps(value, sort_keys=True)
+        except (ValueError, TypeError, RecursionError):
+            return None

@@ -1,0 +1,157 @@
+"""What follows runs and calls from outside: spans, metrics, an audit log. The gate tells each watcher what it decides.
+
+1. A runtime without watchers pays for one look at an empty tuple.
+2. Watchers are told in the task of the call, at once, and nothing is awaited: they must be quick.
+3. A watcher decides nothing and raises nothing, with one exception: `CallWatch.calling` may refuse a call.
+4. Every call and every run that began is told its end, also when it is cancelled or its guest is killed.
+5. Arguments and results arrive as they are. Who shows them redacts them first: see `callgate.runtime.redaction`.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Coroutine
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+
+from callgate.limits import Limits
+
+from .records import CallRecord
+
+if TYPE_CHECKING:
+    from callgate.runtime.offer import Offer
+    from callgate.runtime.plans.result import PlanResult
+    from callgate.runtime.result import CodeResult
+    from callgate.tools import Tool
+
+    from .run_gate import RunGate
+
+__all__ = ["CallPlace", "CallWatch", "Origin", "RunStart", "RunWatch", "Watcher", "origin", "place", "watched"]
+
+logger = logging.getLogger("callgate")
+
+T = TypeVar("T")
+Kind = Literal["direct", "code", "plan"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Who asked for a run, as far as callgate knows."""
+
+    task: str = ""
+    """Id of an agent's task."""
+    turn: int = 0
+    """The turn of that task; the first is 1."""
+    call: str = ""
+    """Id that the model gave to its call."""
+    client: str = ""
+    """The MCP client: its session, and the name that it gives itself."""
+
+
+origin: ContextVar[Origin | None] = ContextVar("callgate_origin", default=None)
+"""Set by the agent and by the MCP server around what they run for a model or a client."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStart:
+    """A run that begins."""
+
+    kind: Kind
+    """A single call, a program, or a plan."""
+    limits: Limits
+    offer: Offer
+    """The tools that the run may call."""
+    source: Any = ""
+    """The program's text; the plan as it was given, text or JSON value; for a single call, empty."""
+    inputs: str = "{}"
+    """A program's inputs as JSON text."""
+    origin: Origin | None = field(default_factory=origin.get)
+    id: str = field(default_factory=lambda: f"run_{secrets.token_hex(16)}")
+
+
+@dataclass(frozen=True, slots=True)
+class CallPlace:
+    """Where in its run a call stands."""
+
+    step: str | None = None
+    """Id of the plan's step."""
+    item: int | None = None
+    """Index of the item of its `for_each`."""
+    speculative: bool = False
+    """The call begins before the program or the plan has come to it, and may never be used."""
+
+
+place: ContextVar[CallPlace | None] = ContextVar("callgate_place", default=None)
+"""Set for the call that is made next in this context, if the run is watched; the gate takes it away."""
+
+
+class CallWatch(Protocol):
+    """Follows one call."""
+
+    def approved(self, granted: bool, by: str, changed: bool) -> None:
+        """A person or a function has answered the question whether the call may be made."""
+
+    def calling(self, tool: Tool, arguments: dict[str, Any]) -> None:
+        """The call is allowed, valid and approved, and no cached result answers it: the tool is called next.
+
+        Raises:
+            ToolError: the call must not be made.
+        """
+
+    def ended(self, tool: Tool | None, text: str | None) -> None:
+        """The call has left the gate, and its record is final.
+
+        Args:
+            tool: None if this run has no tool of that name.
+            text: the result as JSON text; None without one.
+        """
+
+
+class RunWatch(Protocol):
+    """Follows one run."""
+
+    def call(self, record: CallRecord) -> CallWatch:
+        """A call has arrived; its record says what it asks for, and `place` where it stands."""
+
+    def ended(self, result: CodeResult | PlanResult | None, error: BaseException | None) -> None:
+        """The run has ended.
+
+        Args:
+            result: None for a single call, and for a run that was cancelled or could not begin.
+            error: what it raised; a cancellation, for instance.
+        """
+
+
+class Watcher(Protocol):
+    """Follows the runs of a runtime."""
+
+    def run(self, start: RunStart) -> RunWatch:
+        """A run begins."""
+
+
+async def watched(gate: RunGate, ran: Coroutine[Any, Any, T], kind: Kind, source: Any = "", inputs: str = "{}") -> T:
+    """Run it, with the watchers of the gate's runtime, if there are any.
+
+    Args:
+        gate: of the run.
+        ran: the run. The result of a program or a plan is told to the watchers.
+        kind: see `RunStart`, like the other arguments.
+    """
+    if not gate.gate.watchers:
+        return await ran
+    start = RunStart(kind=kind, limits=gate.limits, offer=gate.offer, source=source, inputs=inputs)
+    watches: list[RunWatch] = []
+    try:
+        watches += [each.run(start) for each in gate.gate.watchers]
+        gate.watches = tuple(watches)
+        result = await ran
+    except BaseException as error:
+        ran.close()
+        for watch in reversed(watches):
+            watch.ended(None, error)
+        raise
+    for watch in reversed(watches):
+        watch.ended(None if kind == "direct" else result, None)  # type: ignore[arg-type]
+    return result

@@ -1,0 +1,207 @@
+"""Spans of what runs above a runtime: agents and their requests to models. Knows the conventions' rules for such spans,
+and nothing of agents and models. Imports no OpenTelemetry: `spans` does.
+
+1. A span is the current one while its block runs, and ends with the block, whatever happens.
+2. Texts and names are cut, and have no lone surrogates: an exporter would lose a whole batch to one.
+3. What a model or a client chose becomes an attribute of a span, never of a metric: its values are not bounded.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+
+from callgate.runtime.redaction import REDACTED
+
+from .names import SECONDS, TABLES, TOKENS
+
+if TYPE_CHECKING:
+    from callgate.runtime.runtime import Runtime
+
+__all__ = ["MAX_NAME", "AgentSpan", "Tracing", "newest", "tracing"]
+
+logger = logging.getLogger("callgate")
+
+MAX_NAME: Final = 256
+"""Characters of a name or an id in a span."""
+MAX_TEXT: Final = 8_000
+"""Characters of one text of content."""
+MAX_CONTENT: Final = 32_000
+"""Characters of an attribute with content, about: the newest messages that fit."""
+
+
+class AgentSpan:
+    """A span that has not ended.
+
+    Args:
+        span: OpenTelemetry's.
+    """
+
+    def __init__(self, span: Any) -> None:
+        self._span = span
+        self.fault = ""
+
+    def set(self, attributes: Mapping[str, Any]) -> None:
+        """Set attributes. None and empty texts are left out."""
+        for name, value in attributes.items():
+            if value is not None and value != "":
+                self._span.set_attribute(name, _name(value) if isinstance(value, str) else value)
+
+    def content(self, name: str, value: Any) -> None:
+        """Set an attribute to a JSON text that is redacted and bounded already."""
+        self._span.set_attribute(name, json.dumps(value))
+
+    def failed(self, kind: str) -> None:
+        """Say that it failed; the first kind stays."""
+        if not self.fault:
+            from .spans import mark_failed
+
+            self.fault = kind
+            mark_failed(self._span, _name(kind))
+
+
+class Tracing:
+    """Spans and metrics of what runs above one runtime.
+
+    Args:
+        runtime: has `telemetry`.
+    """
+
+    def __init__(self, runtime: Runtime) -> None:
+        from .spans import instruments
+
+        assert runtime.telemetry is not None
+        self.telemetry = runtime.telemetry
+        self.runtime = runtime
+        self.task = ""
+        """Id of the agent's task, which its spans share."""
+        self.names = names = TABLES[runtime.telemetry.conventions]
+        self._tracer, meter = instruments(runtime.telemetry)
+        self._tokens = meter.create_histogram(
+            names.token_usage, "{token}", "Tokens of requests to models.", explicit_bucket_boundaries_advisory=TOKENS
+        )
+        self._seconds = meter.create_histogram(
+            names.chat_duration, "s", "Duration of requests to models, and of agents' tasks.",
+            explicit_bucket_boundaries_advisory=SECONDS,
+        )  # fmt: skip
+
+    @contextmanager
+    def span(self, operation: str, subject: str, provider: str, model: str, *, client: bool) -> Iterator[AgentSpan]:
+        """A span that is the current one in the block, and the operation's duration.
+
+        Args:
+            operation: ``chat``, ``invoke_agent``.
+            subject: stands behind it in the span's name.
+            provider: of the model.
+            model: that is asked.
+            client: whether something outside of this process is asked.
+        """
+        from .spans import current
+
+        fixed = {
+            self.names.operation: operation,
+            self.names.provider: _name(provider),
+            self.names.request_model: _name(model),
+        }
+        began = time.perf_counter()
+        with current(self._tracer, f"{operation} {_name(subject)}".rstrip(), fixed, client=client) as inner:
+            opened = AgentSpan(inner)
+            opened.set({self.names.conversation: self.task})
+            try:
+                yield opened
+            except GeneratorExit:
+                opened.failed("cancelled")
+                raise
+            except BaseException as error:
+                opened.failed(_kind_of(error))
+                raise
+            finally:
+                metered = {**fixed, self.names.error_type: opened.fault} if opened.fault else fixed
+                self._seconds.record(time.perf_counter() - began, metered)
+
+    def tokens(self, provider: str, model: str, *, input: int, output: int) -> None:
+        """Count the tokens of a request."""
+        fixed = {
+            self.names.operation: self.names.chat,
+            self.names.provider: _name(provider),
+            self.names.request_model: _name(model),
+        }
+        self._tokens.record(input, {**fixed, self.names.token_type: "input"})
+        self._tokens.record(output, {**fixed, self.names.token_type: "output"})
+
+    # content
+
+    def text(self, text: str) -> str:
+        """A text as spans may have it: redacted, and cut."""
+        shown = self.runtime.redaction.text(text)
+        return self._checked(shown)
+
+    def arguments(self, tool: str, arguments: Mapping[str, Any]) -> Any:
+        """The arguments of a call as spans may have them."""
+        shown = self.runtime.redaction.arguments(self._tool(tool), dict(arguments))
+        written = self._checked(json.dumps(shown, ensure_ascii=False, default=str))
+        try:
+            return json.loads(written)
+        except ValueError:  # it was cut, or the operator's function made it something else
+            return written
+
+    def result(self, tool: str, text: str) -> str:
+        """A result as spans may have it."""
+        known = self._tool(tool)
+        try:
+            json.loads(text)
+        except (ValueError, RecursionError):
+            return self.text(text)
+        return self._checked(self.runtime.redaction.result(known, text))
+
+    def _tool(self, name: str) -> Any:
+        registry = self.runtime.registry
+        known = registry.resolve(name)
+        return None if known is None or known not in registry else registry.get(known)
+
+    def _checked(self, text: str) -> str:
+        if self.telemetry.redact is not None:
+            try:
+                text = self.telemetry.redact(text)
+            except Exception:
+                logger.exception("Telemetry(redact=...) failed; the text is left out")
+                text = REDACTED
+        return _clean(text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}...")
+
+
+tracing: ContextVar[Tracing | None] = ContextVar("callgate_tracing", default=None)
+"""Set by an agent around its task: the requests to models inside have spans."""
+
+
+def newest(messages: Sequence[Any], most: int = MAX_CONTENT) -> list[Any]:
+    """The newest of these JSON values that fit into so many characters."""
+    kept: list[Any] = []
+    for each in reversed(messages):
+        most -= len(json.dumps(each))
+        if most < 0 and kept:
+            break
+        kept.append(each)
+    return kept[::-1]
+
+
+def _name(text: str) -> str:
+    return _clean(text[:MAX_NAME])
+
+
+def _clean(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
+
+
+def _kind_of(error: BaseException) -> str:
+    try:
+        cancelled = isinstance(error, anyio.get_cancelled_exc_class())
+    except Exception:  # in no event loop
+        cancelled = False
+    return "cancelled" if cancelled else type(error).__name__

@@ -1,0 +1,227 @@
+"""Markup of the pages of runs: texts, values, facts and bars in time. Knows no run.
+
+1. Nothing is loaded and nothing runs. Every text of a model, a tool or a guest is redacted, cut, made printable and
+   escaped. None becomes an attribute, but for the data of pictures, which are base64.
+2. A page is bounded: `Sheet` counts its markup, and what does not fit is counted and left out.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any, Final, Literal
+
+from callgate import cut
+from callgate.runtime.gate.records import CallRecord
+from callgate.runtime.redaction import Redaction, RunRedaction
+from callgate.tools.faults import printable
+
+__all__ = [
+    "SHORT",
+    "Sheet",
+    "Tone",
+    "bar",
+    "card",
+    "duration",
+    "escaped",
+    "fact_list",
+    "fold",
+    "plural",
+    "section",
+    "share",
+    "written",
+]
+
+Tone = Literal["ok", "bad", "odd"]
+"""How something ended: well, badly, or in some other way."""
+SHORT: Final = 200
+"""Characters of names, and of texts that share a line with others."""
+_TEXT_CHARACTERS: Final = 4096
+_MOST_BYTES: Final = 4_000_000
+"""Of the markup of all lists of a page, about. Only very large runs and hostile texts reach this limit."""
+_MARGIN_CHARACTERS: Final = 1000
+"""Characters beyond a cut that are redacted, too: a secret that a cut halves is still found whole."""
+_MOST_LEARNED: Final = 10_000
+"""Calls whose arguments are looked through for secrets."""
+_WORTH_INDENTING_CHARACTERS: Final = 64 * 1024
+_LEAST_PERCENT: Final = 0.4
+"""The shortest bar that can still be seen."""
+
+
+class Sheet:
+    """What a page is written with: the redaction of its texts, and the room that is left.
+
+    Args:
+        redaction: of all texts and values.
+        redactor: of the result, if it has one.
+    """
+
+    def __init__(self, redaction: Redaction | None = None, redactor: Callable[..., Any] | None = None) -> None:
+        self.redaction: RunRedaction = (redaction or Redaction()).run() if redactor is None else redactor(redaction)
+        self.room = _MOST_BYTES
+
+    def learn(self, calls: Sequence[CallRecord]) -> None:
+        """Find the secrets of calls: they are redacted wherever they come back, in the source, too."""
+        for call in calls[:_MOST_LEARNED]:
+            tool = self.redaction.tool(call.tool)
+            self.redaction.arguments(tool, call.arguments)
+            if call.changed_arguments is not None:
+                self.redaction.arguments(tool, call.changed_arguments)
+            if call.result is not None and tool is not None and tool.secret_result is not None:
+                self.redaction.result(tool, call.result)
+
+    def text(self, text: str, most: int = _TEXT_CHARACTERS) -> str:
+        """A text as markup."""
+        shown = self.redaction.text(text[: most + _MARGIN_CHARACTERS])
+        return escaped(shown, most, len(text) - len(text[: most + _MARGIN_CHARACTERS]))
+
+    def line(self, text: str, most: int = SHORT) -> str:
+        """A text as markup, in one line."""
+        shown = self.redaction.text(text[: most + _MARGIN_CHARACTERS])
+        return _one_line(shown, most)
+
+    def value(self, value: Any, most: int = _TEXT_CHARACTERS) -> str:
+        """A JSON value as markup, indented."""
+        return escaped(written(self.redaction.value(value)), most)
+
+    def brief(self, value: Any, most: int) -> str:
+        """A JSON value as markup, in one line."""
+        return _one_line(_compact(self.redaction.value(value)), most)
+
+    def json(self, text: str, most: int = _TEXT_CHARACTERS, omitted: int = 0) -> str:
+        """JSON text as markup, indented.
+
+        Args:
+            text: may be the beginning of a longer text.
+            most: characters.
+            omitted: bytes of the longer text that are not there.
+        """
+        more = f"… ({omitted:,} more bytes)" if omitted > 0 else ""
+        return escaped(indented(self.redaction.result(None, text)), most) + more
+
+    def list(self, pieces: Iterable[str], count: int, what: str) -> str:
+        """The pieces of markup that fit, and the number of the others.
+
+        Args:
+            pieces: of markup; the rest is not asked for once there is no room.
+            count: of all, pieces that the caller leaves out included.
+            what: the name of the things in the plural.
+        """
+        shown = []
+        for piece in pieces:
+            self.room -= len(piece.encode())
+            if self.room < 0:
+                break
+            shown.append(piece)
+        if count > len(shown):
+            shown.append(f'<p class="more">… and {count - len(shown):,} more {what}</p>')
+        return "".join(shown)
+
+
+def escaped(text: str, most: int = _TEXT_CHARACTERS, beyond: int = 0) -> str:
+    """Text for markup: cut, made printable, escaped.
+
+    Args:
+        text: any text.
+        most: characters.
+        beyond: characters that were cut before.
+    """
+    left_out = max(len(text) - most, 0) + beyond
+    more = f"… ({left_out:,} more characters)" if left_out else ""
+    shown = "\n".join(printable(line) for line in text[:most].split("\n"))
+    return f"{html.escape(shown)}{more}"
+
+
+def _one_line(text: str, most: int) -> str:
+    words = " ".join(text[: 4 * most].split())
+    return escaped(words if len(words) <= most else f"{words[: most - 1]}…", most)
+
+
+def written(value: Any) -> str:
+    """A JSON value as text, indented if it is short; of one that cannot be written, why."""
+    try:
+        return indented(json.dumps(value, ensure_ascii=False))
+    except (RecursionError, ValueError, TypeError) as fault:
+        return f"cannot be shown: {type(fault).__name__}"
+
+
+def _compact(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except (RecursionError, ValueError, TypeError) as fault:
+        return f"cannot be shown: {type(fault).__name__}"
+
+
+def indented(text: str) -> str:
+    """JSON text with indentation; long text, and text that is not JSON, stays as it is."""
+    if len(text) <= _WORTH_INDENTING_CHARACTERS:
+        with suppress(RecursionError, ValueError):
+            return json.dumps(json.loads(text), ensure_ascii=False, indent=2)
+    return text
+
+
+def plural(count: int, word: str) -> str:
+    """``1 call``, ``1,200 calls``."""
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
+
+
+# pieces of a page; all their arguments but numbers are markup
+
+
+def section(title: str, body: str, note: str = "") -> str:
+    """A part of the page with a heading; empty without a body."""
+    small = f" <small>{note}</small>" if note else ""
+    return f"<section><h2>{title}{small}</h2>{body}</section>" if body else ""
+
+
+def fold(summary: str, body: str, *, kind: str = "", opened: bool = False) -> str:
+    """A line that opens."""
+    return f'<details class="{kind}"{" open" if opened else ""}><summary>{summary}</summary>{body}</details>'
+
+
+def fact_list(facts: Iterable[tuple[str, str]]) -> str:
+    """Names with values; those without a value are left out."""
+    rows = "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in facts if value)
+    return f"<dl>{rows}</dl>" if rows else ""
+
+
+def card(name: str, value: str) -> str:
+    """One of the figures at the top."""
+    return f"<div><dt>{name}</dt><dd>{value}</dd></div>"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as text for people; of numbers that no clock shows, a question mark."""
+    return cut.duration(seconds) if math.isfinite(seconds) else "?"
+
+
+def share(part: float, whole: float) -> float:
+    """A part in per cent, between 0 and 100, whatever the numbers are."""
+    percent = 100 * part / whole if whole > 0 else 0.0
+    return min(max(percent, 0.0), 100.0) if math.isfinite(percent) else 0.0
+
+
+def bar(start: float, took: float, wall: float, tone: str, waited: float = 0.0) -> str:
+    """A bar on the time axis.
+
+    Args:
+        start: seconds.
+        took: seconds.
+        wall: the seconds of the whole axis.
+        tone: its class.
+        waited: the seconds of `took` at its beginning that passed in a queue.
+    """
+    left = min(share(start, wall), 100 - _LEAST_PERCENT)
+    width = min(max(share(start + took, wall) - left, _LEAST_PERCENT), 100 - left)
+    queue = share(waited, took)
+    inner = f'<i style="width:{queue:.1f}%"></i>' if queue >= 1 else ""
+    return f'<b class="{tone}" style="left:{left:.2f}%;width:{width:.2f}%">{inner}</b>'
+
+
+def ticks(wall: float, parts: int = 4) -> Iterator[str]:
+    """The words of the axis, from its beginning to its end."""
+    for part in range(parts + 1):
+        yield f"<span>{'0' if part == 0 else duration(wall * part / parts)}</span>"

@@ -1,0 +1,137 @@
+"""The page of a plan: its steps by wave and in time, each with everything that is known of it; its critical path, its
+outputs, and why it was refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from callgate.plan.outcomes import StepStatus
+from callgate.runtime.plans.result import PlanResult
+from callgate.runtime.plans.timeline import CRITICAL, MARKS, STATUS_WORDS, Row, lay_out
+
+from .calls import calls_of_a_place, scale
+from .markup import SHORT, Sheet, Tone, bar, card, duration, fact_list, fold, plural, section
+from .program import artifacts_section, figures, limits_section
+
+__all__ = ["plan_cards", "plan_sections", "plan_status"]
+
+_MOST_ROWS: Final = 400
+_MOST_OUTPUTS: Final = 50
+_MOST_FAULTS: Final = 50
+_VALUE: Final = 20_000
+_TONES: Final[dict[StepStatus, Tone]] = {"succeeded": "ok", "failed": "bad"}
+
+
+def plan_status(result: PlanResult) -> tuple[str, Tone]:
+    """How the plan ended, as markup."""
+    if result.ok:
+        return "succeeded", "ok"
+    if result.error is not None and result.error.limit:
+        return "ended by a limit", "bad"
+    return ("failed" if result.steps else "not run"), "bad"
+
+
+def plan_cards(result: PlanResult) -> str:
+    """The figures at the top."""
+    good = sum(step.status == "succeeded" for step in result.steps)
+    return card("steps succeeded", f"{good:,} of {len(result.steps):,}") + figures(result.usage, len(result.calls))
+
+
+def plan_sections(sheet: Sheet, result: PlanResult) -> str:
+    """Everything below the figures."""
+    sheet.learn(result.calls)
+    return "".join(_sections(sheet, result))
+
+
+def _sections(sheet: Sheet, result: PlanResult) -> Iterator[str]:
+    if (error := result.error) is not None:
+        text = f'<p class="words">{sheet.text(error.message)}</p>'
+        yield f'<section class="error"><h2>{sheet.line(error.kind, 80)}</h2>{text}</section>'
+    faults = (f"<li>{sheet.text(str(fault))}</li>" for fault in result.faults[:_MOST_FAULTS])
+    title = "Faults" if any(fault.severity == "error" for fault in result.faults) else "Warnings"
+    yield section(title, f"<ul>{sheet.list(faults, len(result.faults), 'faults')}</ul>" if result.faults else "")
+    if result.steps:
+        yield _steps(sheet, result)
+    elif result.calls:
+        note = "while the plan was being written"
+        yield section("Calls", calls_of_a_place(sheet, result.calls), note)
+    shown = [*result.outputs.items()][:_MOST_OUTPUTS]
+    outputs = (
+        f"<h3>{sheet.line(name)}</h3><pre>"
+        f"{sheet.text(value, _VALUE) if isinstance(value, str) else sheet.value(value, _VALUE)}</pre>"
+        for name, value in shown
+    )
+    yield section("Outputs", sheet.list(outputs, len(result.outputs), "outputs"))
+    yield artifacts_section(sheet, result.artifacts)
+    if result.plan:
+        written = fold("the plan that ran, as JSON", f"<pre>{sheet.value(result.plan, _VALUE)}</pre>")
+        changed = "changed before it was allowed" if result.changed else ""
+        yield section("Plan", written, changed)
+    yield limits_section(result.usage, result.limits, len(result.calls))
+
+
+def _steps(sheet: Sheet, result: PlanResult) -> str:
+    timeline = lay_out(result, _MOST_ROWS)
+    wall = timeline.wall_seconds or 1.0
+    pieces = _rows(sheet, timeline.rows, wall)
+    below = f'<p class="dim">{sheet.line(timeline.critical_words, 2000)}</p>' if timeline.critical else ""
+    body = f'<div class="axis">{scale(wall)}{sheet.list(pieces, len(result.steps), "steps")}</div>{below}'
+    return section("Steps in time", body, sheet.line(timeline.headline))
+
+
+def _rows(sheet: Sheet, rows: list[Row], wall: float) -> Iterator[str]:
+    wave = -1
+    for row in rows:
+        head = f'<div class="wave">wave {row.step.wave}</div>' if row.step.wave != wave else ""
+        wave = row.step.wave
+        yield head + _row(sheet, row, wall)
+
+
+def _row(sheet: Sheet, row: Row, wall: float) -> str:
+    step = row.step
+    tone: Tone = _TONES.get(step.status, "odd")
+    critical = f' <span class="dim">{CRITICAL}</span>' if row.critical else ""
+    drawn, took = "", STATUS_WORDS[step.status]
+    if step.started_seconds is not None:
+        drawn, took = bar(step.started_seconds, step.duration_seconds, wall, tone), duration(step.duration_seconds)
+    summary = (
+        f'<span class="name"><span class="{tone}">{MARKS[step.status]}</span> {sheet.line(step.id)} '
+        f'<span class="dim">{sheet.line(step.tool)}</span>{critical}</span>'
+        f'<span class="track">{drawn}</span><span class="took">{took}</span>'
+    )
+    facts = fact_list(_facts(sheet, row))
+    if len(row.calls) > 1:
+        facts += calls_of_a_place(sheet, row.calls)
+    return fold(summary, facts, opened=step.status in ("failed", "unknown_outcome"))
+
+
+def _facts(sheet: Sheet, row: Row) -> Iterator[tuple[str, str]]:
+    step = sheet.redaction.step(row.step)
+    tags = "".join(f' <span class="tag">{sheet.line(note)}</span>' for note in row.notes)
+    yield "status", f"{STATUS_WORDS[step.status]}{tags}"
+    if step.started_seconds is not None:
+        attempts = f", {plural(step.attempts, 'attempt')}" if step.attempts else ""
+        yield (
+            "began",
+            f"{duration(step.started_seconds)} after the start, took {duration(step.duration_seconds)}{attempts}",
+        )
+    yield "needs", _names(sheet, step.needs)
+    yield "after", _names(sheet, step.after)
+    yield "arguments", "" if step.arguments is None else f"<pre>{sheet.value(step.arguments)}</pre>"
+    yield "result", "" if step.result_json is None else f"<pre>{sheet.json(step.result_json)}</pre>"
+    why = f"{step.kind}: {step.error}" if step.kind and step.error else step.error or ""
+    yield ("skipped" if step.status == "skipped" else "error"), f"<pre>{sheet.text(why)}</pre>" if why else ""
+    yield "because of", sheet.line(step.cause) if step.cause else ""
+    yield "items", "" if step.items is None else f"{step.items - step.items_failed:,} of {step.items:,} succeeded"
+    yield "fallback", sheet.line(step.fallback) if step.fallback else ""
+    if step.warnings:
+        yield "warnings", "<br>".join(sheet.line(each, 2 * SHORT) for each in step.warnings[:20])
+    for call in row.calls[:1] if len(row.calls) == 1 else ():
+        by = f" by {sheet.line(call.approved_by)}" if call.approved_by else ""
+        yield "approval", f"{call.approval}{by}" if call.approval in ("granted", "changed", "denied") else ""
+
+
+def _names(sheet: Sheet, ids: tuple[str, ...]) -> str:
+    more = f" and {len(ids) - 20:,} more" if len(ids) > 20 else ""
+    return ", ".join(sheet.line(id, 80) for id in ids[:20]) + more

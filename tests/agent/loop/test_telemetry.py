@@ -1,0 +1,151 @@
+"""Spans of an agent: one tree for a task, whatever its model does, and none stays open."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from agent.loop.scripted_runs import play, sandboxed
+from callgate import Runtime, Telemetry, tool
+from callgate.agent.loop.agent import Agent
+from callgate.agent.loop.budget import Budget
+from callgate.agent.models.model import ToolCall
+from callgate.agent.models.scripted import Calls, Say, ScriptedModel
+from callgate.errors import ModelUnavailable
+from callgate.runtime.gate.watching import Origin, origin
+from otlp_collector import Providers, collecting
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def providers() -> Iterator[Providers]:
+    with collecting() as collected:
+        yield collected
+
+
+def telemetry(providers: Providers, **options: Any) -> Telemetry:
+    return Telemetry(tracer_provider=providers.tracer, meter_provider=providers.meter, **options)
+
+
+asked: list[Origin | None] = []
+
+
+@tool(read_only=True)
+async def weather(city: str) -> dict[str, int]:
+    """Current weather."""
+    asked.append(origin.get())
+    return {"temp": len(city)}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_task_is_one_tree_with_usage_and_its_transcripts_id(
+    providers: Providers, tmp_path: Path, stream: bool
+) -> None:
+    async with Runtime([weather], sandbox=None, telemetry=telemetry(providers)) as runtime:
+        listener: dict[str, Any] = {"on_event": lambda event: None} if stream else {}
+        result, _ = await play(
+            runtime, Calls(("weather", {"city": "Oslo"})), Say("4"), transcript=tmp_path / "t.jsonl", **listener
+        )
+    assert result.ok
+    collected = providers.flush()
+    task, chats = collected.one("invoke_agent callgate"), collected.named("chat scripted")
+    assert not task.parent
+    assert [each.parent for each in chats] == [task.id] * 2
+    first = json.loads((tmp_path / "t.jsonl").read_text().splitlines()[0])
+    assert first["id"]
+    assert {first["id"]} == {each.attributes["gen_ai.conversation.id"] for each in (task, *chats)}
+    assert [each.attributes["gen_ai.response.finish_reasons"] for each in chats] == [["tool_call"], ["stop"]]
+    assert task.attributes["gen_ai.usage.input_tokens"] == result.usage.input_tokens
+    assert task.attributes["callgate.task.outcome"] == "answered"
+    assert all(("gen_ai.response.time_to_first_chunk" in each.attributes) == stream for each in chats)
+    assert collected.metric("gen_ai.client.token.usage", gen_ai__token__type="input") == [2]
+    assert collected.metric("gen_ai.client.operation.duration", gen_ai__operation__name="chat") == [2]
+    assert "Tokyo" not in str(collected.spans)
+
+
+async def test_a_call_knows_the_task_the_turn_and_the_models_call_and_nothing_of_it_stays() -> None:
+    asked.clear()
+    call = ToolCall(id="call_7", name="weather", arguments={"city": "Oslo"})
+    result, _ = await play([weather], Calls(call), Say("4"))
+    assert asked == [Origin(task=result.events[0].id, turn=1, call="call_7")]  # type: ignore[union-attr]
+    assert origin.get() is None
+
+
+async def test_content_is_there_only_if_asked_for_and_redacted_and_bounded(providers: Providers) -> None:
+    hostile = "\ud800" + "x" * 100_000
+    options = telemetry(providers, include_content=True, redact=lambda text: text.replace("Tokyo", "[city]"))
+    async with Runtime([weather], sandbox=None, telemetry=options) as runtime:
+        await play(runtime, Calls(("weather", {"city": "Tokyo"})), Say(hostile), system="Speak of Tokyo.")
+    collected = providers.flush()
+    chats = collected.named("chat scripted")
+    assert "Tokyo" not in str(collected.spans)
+    messages = json.loads(chats[1].attributes["gen_ai.input.messages"])
+    assert [each["role"] for each in messages] == ["user", "assistant", "tool"]
+    assert messages[1]["parts"][0]["arguments"] == {"city": "[city]"}
+    assert len(chats[1].attributes["gen_ai.output.messages"]) < 10_000
+    assert "[city]" in chats[0].attributes["gen_ai.system_instructions"]
+
+
+async def test_a_models_error_and_a_spent_budget_are_said(providers: Providers) -> None:
+    async with Runtime([weather], sandbox=None, telemetry=telemetry(providers)) as runtime:
+        result, _ = await play(runtime, ModelUnavailable("it is away"))
+        assert result.outcome == "unavailable"
+        spent, _ = await play(runtime, *[Calls(("weather", {"city": "Oslo"}))] * 3, budget=Budget(turns=1))
+        assert spent.outcome == "budget"
+    collected = providers.flush()
+    gone, over = collected.named("invoke_agent callgate")
+    assert (gone.status, gone.attributes["error.type"]) == ("ERROR", "unavailable")
+    assert (over.status, over.attributes["error.type"]) == ("ERROR", "budget")
+    assert collected.named("chat scripted")[0].attributes["error.type"] == "ModelUnavailable"
+
+
+async def test_no_span_of_a_cancelled_task_stays_open(providers: Providers) -> None:
+    began = anyio.Event()
+
+    async def slow(request: Any) -> Any:
+        began.set()
+        await anyio.sleep_forever()
+
+    async with Runtime([weather], sandbox=None, telemetry=telemetry(providers)) as runtime:
+        agent = Agent(ScriptedModel([slow]), runtime)
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as group:
+                group.start_soon(agent.run, "Wait")
+                await began.wait()
+                group.cancel_scope.cancel()
+    collected = providers.flush()
+    assert collected.tree() == ["invoke_agent callgate", "invoke_agent callgate > chat scripted"]
+    assert {each.attributes["error.type"] for each in collected.spans} == {"cancelled"}
+    assert origin.get() is None
+
+
+async def test_a_resumed_task_is_a_new_trace_of_the_same_conversation(providers: Providers) -> None:
+    async with Runtime([weather], sandbox=None, telemetry=telemetry(providers)) as runtime:
+        first, _ = await play(runtime, ModelUnavailable("it is away"))
+        with anyio.fail_after(20):
+            await Agent(ScriptedModel([Say("4")]), runtime).resume(first)
+    one, two = providers.flush().named("invoke_agent callgate")
+    assert one.trace != two.trace
+    assert two.attributes["callgate.task.resumed"] is True
+    assert one.attributes["gen_ai.conversation.id"] == two.attributes["gen_ai.conversation.id"]
+
+
+async def test_programs_and_plans_stay_in_the_tasks_trace(providers: Providers) -> None:
+    plan = {"steps": [{"id": "a", "tool": "weather", "arguments": {"city": "Oslo"}}]}
+    async with sandboxed([weather], telemetry=telemetry(providers)) as runtime:
+        asked.clear()
+        result, _ = await play(
+            runtime,
+            Calls(("execute_code", {"code": "await weather(city='Oslo')"})),
+            Calls(("execute_tool_plan", plan)),
+            Say("4"),
+        )
+    assert result.ok
+    assert [each and each.turn for each in asked] == [1, 2]
+    assert len({each.trace for each in providers.flush().spans}) == 1
