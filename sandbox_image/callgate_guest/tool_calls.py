@@ -19,6 +19,7 @@ from collections.abc import Callable, Coroutine, Generator
 from functools import partial
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_ITERABLE_COROUTINE, iscoroutine
 from itertools import repeat
+from sys import _getframe  # a program may replace it in `sys`
 from typing import Any
 
 from .explain import note_wait
@@ -121,7 +122,7 @@ class ToolCall:
 
     def made(self) -> ToolCall:
         """Return this call to async code, which has to await it."""
-        frame = sys._getframe(2)
+        frame = _getframe(2)
         self._place = frame.f_code, frame.f_lasti
         self._link.unawaited[self._number] = self
         return self
@@ -226,7 +227,7 @@ _WHERE_NO_AWAIT = {
 
 def _innermost() -> str:
     """The name of the function of the program that is running."""
-    frame: types.FrameType | None = sys._getframe(1)
+    frame: types.FrameType | None = _getframe(1)
     while frame is not None and not frame.f_code.co_filename.startswith("<program"):
         frame = frame.f_back
     return "" if frame is None else frame.f_code.co_name
@@ -273,7 +274,7 @@ def _not_json(tool: str, arguments: dict[str, Any], error: Exception) -> Excepti
 
 def called_from_async() -> bool:
     """Whether the program's code two frames up is async code: a coroutine, or the top level of a program."""
-    frame: types.FrameType | None = sys._getframe(2)
+    frame: types.FrameType | None = _getframe(2)
     while frame is not None:
         code = frame.f_code
         if code.co_flags & _ASYNC:
@@ -318,7 +319,7 @@ def _function() -> types.CodeType:
 def _blocked(started: ToolCall) -> Any:
     """The result of a call in a plain function. Notes that the function has waited, for an error that awaits its
     result."""
-    note_wait(sys._getframe(2).f_code.co_name, started._tool)
+    note_wait(_getframe(2).f_code.co_name, started._tool)
     return started.block()
 
 

@@ -149,7 +149,7 @@ def _told(outcome: Outcome) -> dict[str, Any]:
     own = [call for call in result.calls if call.id not in instead]
     calls = [f"{call.tool} {_canonical(call.arguments)}" for call in own]
     places = [f"{call} {record.line}" for call, record in zip(calls, own, strict=True)]
-    ends = [f"{call.status} {call.fallback} {call.changed_arguments} {call.error}" for call in own]
+    ends = [f"{call.status} {call.fallback} {call.changed_arguments} {call.error} {call.result}" for call in own]
     told: dict[str, Any] = {
         "ok": result.ok,
         "value": json.dumps(result.value),

@@ -53,6 +53,9 @@ LINES: dict[str, tuple[str, list[int | None]]] = {
     "by name": ("1\nawait tool_call('add', a=1)", [2]),
     "in exec": ("1\nexec('x = add(1)')", [2]),
     "in a namespace": ("import tools\nawait tools.add(1)", [2]),
+    "no frames in sys": ("import sys\nsys._getframe = None\nprint(1)\nawait add(1)", [4]),
+    "below other code": ("f = {}\nexec('def g(n): return g(n - 1) if n else h(1)', f)\nf['h'] = add\nf['g'](9)", [4]),
+    "far below": ("f = {}\nexec('def g(n): return g(n - 1) if n else h(1)', f)\nf['h'] = add\nf['g'](99)", [None]),
 }
 
 
