@@ -216,7 +216,9 @@ def test_without_a_terminal_a_call_that_needs_approval_is_denied_and_says_how(cl
     assert done.status == 1
     assert "there is no terminal to ask on" in done.error
     assert "--yes" in done.tip
-    assert cli("run", "--yes", "--tools", "tools.py", "-c", "await wipe('orders')").out == "wiped orders\n"
+    approved = cli("run", "--yes", "--tools", "tools.py", "--audit", "audit.jsonl", "-c", "await wipe('orders')")
+    assert approved.out == "wiped orders\n"
+    assert '"by":"--yes"' in (cli.folder / "audit.jsonl").read_text()
 
 
 @pytest.mark.parametrize(
@@ -224,12 +226,15 @@ def test_without_a_terminal_a_call_that_needs_approval_is_denied_and_says_how(cl
 )
 def test_at_a_terminal_a_person_is_asked(cli: Command, answer: str, status: int, shown: str) -> None:
     code = "print('first')\nawait wipe('orders')"
-    with cli.terminal("run", "--tools", "tools.py", "-c", code) as terminal:
+    with cli.terminal("run", "--tools", "tools.py", "--audit", "audit.jsonl", "-c", code) as terminal:
         asked = terminal.read_until("[y/N] ")
         assert asked.index("first") < asked.index('destructive tool wipe with {"table": "orders"}')
         terminal.type(f"{answer}\n")
         assert shown in terminal.read_all()
         assert terminal.wait() == status
+    (decision,) = [line for line in (cli.folder / "audit.jsonl").read_text().splitlines() if '"by":' in line]
+    assert '"by":"the person at the terminal"' in decision
+    assert f'"kind":"{"approved" if answer == "y" else "denied"}"' in decision
 
 
 HOSTILE = r"print('\x1b]0;owned\x07\x1b[2J\x9b31m\u202etxt\rover')"

@@ -38,6 +38,7 @@ _Result = TypeVar("_Result")
 _WORD_WIDTH = 8
 _SHORT = 60
 _LONG = 240
+_PERSON = "the person at the terminal"
 """Characters of all arguments of a call, and of an error."""
 
 
@@ -312,7 +313,7 @@ class Approver:
 
     async def __call__(self, request: ApprovalRequest) -> Allow | Deny:
         if self._yes:
-            return Allow()
+            return Allow(by="--yes")
         if not self._person:
             return Deny("there is no terminal to ask on; the operator can approve every call with --yes")
         async with self._turn, self._screen.asking():
@@ -322,4 +323,4 @@ class Approver:
             who = {"code": "program", "direct": "model"}.get(request.caller, request.caller)
             say(f"The {who} wants to call the {kind} {request.tool.name} with {arguments}", "yellow")
             allowed = await answer_to("Allow this call? [y/N] ") in ("y", "yes")
-            return Allow() if allowed else Deny("the person at the terminal said no")
+            return Allow(by=_PERSON) if allowed else Deny(f"{_PERSON} said no", by=_PERSON)

@@ -155,7 +155,7 @@ async def _serve(
 
 
 async def _yes(_: ApprovalRequest) -> Allow:
-    return Allow()
+    return Allow(by="--yes")
 
 
 # words

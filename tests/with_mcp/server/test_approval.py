@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import anyio
 import pytest
 from mcp import Client, MCPError
@@ -46,6 +48,21 @@ async def test_the_user_does_not_say_yes(served: Served, era: str, action: str, 
         result = await client.call_tool("execute_code", WIPES)
     assert f"the call of tool 'wipe' was denied: {reason}" in text(result)
     assert wiped(served) == ""
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_the_audit_log_says_whose_user_it_was(served: Served, era: str) -> None:
+    log, ear = served.folder / "audit.jsonl", Ear()
+    ear.answer = lambda asked: ElicitResult(action="decline" if "no" in asked.message else "accept")
+    async with served.client("--audit", str(log), ear=ear, era=era) as client:
+        await client.call_tool("execute_code", WIPES)
+        await client.call_tool("execute_code", {"code": "await wipe('no')"})
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    runs = {line["run"]: line["client"] for line in lines if line["kind"] == "run"}
+    answers = [(line["kind"], line["by"]) for line in lines if line["kind"] in ("approved", "denied")]
+    users = [f"the user of {client}" for client in runs.values()]
+    assert answers == list(zip(("approved", "denied"), users, strict=True))
+    assert all(user.startswith("the user of client_") for user in users)
 
 
 @pytest.mark.parametrize("era", ERAS)

@@ -26,6 +26,7 @@ from mcp_types import ElicitRequestFormParams, ElicitResult
 from pydantic import ValidationError
 
 from callgate.runtime import Allow, ApprovalRequest, Deny
+from callgate.runtime.gate.watching import origin
 from callgate.runtime.redaction import Redaction
 from callgate.tools.faults import printable
 
@@ -73,8 +74,10 @@ class Elicitation:
 
     async def decide(self, request: ApprovalRequest) -> Allow | Deny:
         """Ask, unless the user allowed all further calls of that tool in this run."""
+        asked_by = origin.get()
+        user = f"the user of {asked_by.client}" if asked_by is not None else "the user"
         if request.tool.name in self._always:
-            return Allow()
+            return Allow(by=user)
         if self._ask is None:
             return Deny(NOBODY)
         try:
@@ -85,10 +88,11 @@ class Elicitation:
         if isinstance(answer, str):
             return Deny(answer)
         if answer.action != "accept":
-            return Deny("the user said no" if answer.action == "decline" else "the user closed the question")
+            reason = "the user said no" if answer.action == "decline" else "the user closed the question"
+            return Deny(reason, by=user)
         if self._repeats and (answer.content or {}).get("always") is True:
             self._always.add(request.tool.name)
-        return Allow()
+        return Allow(by=user)
 
     def _question(self, request: ApprovalRequest) -> ElicitRequestFormParams:
         shown = replace(request, arguments=self._redaction.for_approval(request.tool, request.arguments))
