@@ -166,8 +166,7 @@ class Runtime(ForModels, ForPlans):
         """What stays out of everything that people and logs are shown."""
         self._spans: Spans | None = None
         self.telemetry = telemetry
-        """Traces and metrics, for agents, too."""
-        """Traces and metrics, for what runs above this runtime, too."""
+        """Traces and metrics, for what runs above this runtime, too: for agents."""
         files: list[AbstractAsyncContextManager[Any]] = []
         watchers: list[Watcher] = []
         if telemetry is not None:
