@@ -166,6 +166,13 @@ async def test_too_many_arguments_by_position_are_refused_and_recorded() -> None
     assert [record.status for record in run.records] == ["refused"]
 
 
+async def test_a_request_of_any_form_may_say_its_line_which_counts_for_plain_calls_alone() -> None:
+    run = gate()
+    given_ = await answer([{"jsonrpc": "2.0", "method": "subtract", "params": [3, 1], "id": 1, "line": 7}], run)
+    assert (given_.fault, given_.reply) == (None, [{"jsonrpc": "2.0", "result": 2, "id": 1}])
+    assert [(record.status, record.line) for record in run.records] == [("succeeded", None)]
+
+
 async def test_a_notification_is_carried_out_and_recorded() -> None:
     run = gate()
     assert (await answer({"jsonrpc": "2.0", "method": "subtract", "params": [1, 2]}, run)).reply is None

@@ -35,7 +35,8 @@ __all__ = ["Answer", "answer"]
 
 MAX_BATCH = 1024
 """Requests in one batch, at most."""
-_MEMBERS = frozenset({"jsonrpc", "method", "params", "id"})
+_MEMBERS = frozenset({"jsonrpc", "method", "params", "id", "line"})
+"""`line` is the member that a plain call may have; here nobody reads it."""
 
 
 class Answer:
