@@ -95,6 +95,12 @@ async def test_prints_are_marked_with_their_line_and_their_place(path: Any) -> N
     assert result.limits == Limits(wall_seconds=30)
 
 
+@pytest.mark.parametrize("path", ["sandbox", "plan"])
+async def test_a_print_of_nothing_does_not_give_its_line_to_the_next(path: Any) -> None:
+    result = await ran("print(end='')\nprint('', end='')\nprint('a', end='')\nprint(\n    'b'\n)", path=path)
+    assert [(mark.line, result.logs[mark.offset :]) for mark in result.prints] == [(3, "ab\n")]
+
+
 async def test_what_a_program_displays_is_marked_where_it_stands() -> None:
     code = "print(1)\nclass P:\n    def _repr_html_(self): return '<b>'\ndisplay(P())\nprint(2)"
     result = await ran(code)
