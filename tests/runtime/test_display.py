@@ -63,6 +63,18 @@ async def test_what_is_displayed_is_an_artifact_and_an_event_in_its_place(runtim
 
 
 @pytest.mark.filterwarnings("ignore:sandbox='unsafe'")
+async def test_calls_prints_and_what_is_displayed_have_their_lines_in_every_sandbox(runtime: Runtime) -> None:
+    code = f"{PICTURE}print('a')\nx = await echo(3)\ndisplay(Picture(b'1'))\nprint(x)"
+    run = await runtime.execute_code(code, path="sandbox")
+    (picture,) = run.artifacts
+    first = PICTURE.count("\n") + 1
+    assert [(call.line, call.result) for call in run.calls] == [(first + 1, "3")]
+    assert [(mark.line, mark.artifact) for mark in run.prints] == [
+        (first, None), (first + 2, None), (first + 2, picture.handle), (first + 3, None),
+    ]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:sandbox='unsafe'")
 async def test_what_was_displayed_before_a_failure_and_before_a_limit_is_there(runtime: Runtime) -> None:
     failed = await runtime.execute_code(f"{PICTURE}display(Picture())\n1 / 0")
     assert failed.error is not None
