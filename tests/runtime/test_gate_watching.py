@@ -19,6 +19,8 @@ pytestmark = pytest.mark.anyio
 class Ends:
     """Counts the ends of runs and calls; it is the watcher of a runtime, of its runs, and of their calls."""
 
+    essential = False
+
     def __init__(self, record: CallRecord | None = None) -> None:
         self.record = record
         self.below: list[Ends] = []
