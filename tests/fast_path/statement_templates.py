@@ -97,6 +97,8 @@ PRINTS = lines("""
     print(*@ints)
     print(*@strs, sep=@SEP)
     print(@any, *@ints, end='')
+    print('', '', sep='', end='')
+    print('', end=@SEP)
     print(@str, end=@SEP)
     print(@any, @any, sep=@SEP)
     print(@any, @any, sep=@SEP, end='\\n\\n')
