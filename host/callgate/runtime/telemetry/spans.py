@@ -113,11 +113,14 @@ class Spans:
     """Follows the runs of a runtime.
 
     Attributes:
+        essential: a runtime works on without its spans.
         tracer: makes spans.
         names: the names of spans, attributes and metrics.
         content: what spans have of content.
         meters: the metrics.
     """
+
+    essential: Final = False
 
     def __init__(self, telemetry: Telemetry, redaction: Redaction) -> None:
         self.names = TABLES[telemetry.conventions]
