@@ -93,10 +93,7 @@ class _Run:
             self.origin = {name: each for name, each in self.origin.items() if each}
         else:
             self.origin = {}
-        try:
-            auditor.file.renewed()
-        except OSError as error:
-            logger.error("the audit log cannot be opened anew: %s", error.strerror)
+        auditor.file.look()
         if start.kind == "direct":
             self.who |= self.origin
             return
@@ -159,6 +156,7 @@ class _Call:
         self._called = True
         if tool.read_only:
             return
+        self._auditor.file.look()
         try:
             self._auditor.file.write("called", {**self._who, **self._given(tool, arguments)})
         except OSError as error:
