@@ -19,6 +19,7 @@ from callgate import AuditLog, Runtime, tool
 from callgate.errors import ConfigurationError
 from callgate.runtime.audit.chain import Keys
 from callgate.runtime.audit.file import AppendFile
+from callgate.runtime.audit.verify import verify
 from callgate.runtime.gate.watching import Origin, origin
 from runtime.audit.audited import KEY, TOOLS, checked, log_in, open_runtime, records
 
@@ -239,6 +240,22 @@ async def test_the_key_is_made_with_the_log_and_kept(tmp_path: Path) -> None:
         async with Runtime(TOOLS, sandbox=None, audit=path):
             pass
     assert set(os.listdir(tmp_path)) == {"audit.jsonl", "moved"}
+
+
+async def test_the_key_may_be_a_link_to_where_it_is_kept_and_is_never_made_where_a_link_leads(tmp_path: Path) -> None:
+    kept, path = tmp_path / "secrets" / "key", tmp_path / "audit.jsonl"
+    os.symlink(kept, f"{path}.key")
+    for folder in (tmp_path, kept.parent):
+        folder.mkdir(exist_ok=True)
+        with pytest.raises(ConfigurationError, match=r"key .* is missing: put the key back, or make a link"):
+            async with Runtime(TOOLS, sandbox=None, audit=path):
+                pass
+    assert not kept.exists()
+    kept.write_text("0123456789abcdef" * 4 + "\n")
+    async with Runtime(TOOLS, sandbox=None, audit=path) as runtime:
+        await runtime.answer("put", {"x": 1})
+    with path.open("rb") as file:
+        assert verify(file, Keys(bytes.fromhex("0123456789abcdef" * 4))).ok
 
 
 def test_processes_that_begin_at_once_make_one_key(tmp_path: Path) -> None:
