@@ -45,6 +45,9 @@ class _FailingRun(Fails):
     def call(self, *args: Any) -> Any:
         return _FailingCall(self._told("call", self.to.call, *args), self.moment, self.essential)
 
+    def approved(self, *args: Any) -> None:
+        self._told("plan approved", self.to.approved, *args)
+
     def ended(self, *args: Any) -> None:
         self._told("ended of a run", self.to.ended, *args)
 
@@ -130,6 +133,21 @@ async def test_an_audit_log_that_fails_before_a_call_has_calls_with_effects_refu
     assert paid == ([2, 2] if moment.startswith("ended") else [])
     assert failures(caplog) == 2  # one for each run, however many calls it made
     assert sum(line["kind"] == "called" for line in records(log)) == len(paid)
+
+
+async def test_a_plan_whose_approval_the_log_failed_to_note_has_no_effect(
+    tmp_path: Path, tools: list[Any], paid: list[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    log = FailingLog(tmp_path / "audit.jsonl")
+    log.moment = "plan approved"
+    async with Runtime(
+        tools, sandbox=None, audit=log, approve=lambda _: Allow(), approve_plan=lambda _: Allow()
+    ) as runtime:
+        steps = [{"id": "a", "tool": "look", "arguments": {"x": 1}}, {"id": "b", "tool": "pay", "arguments": {"x": 2}}]
+        result = await runtime.execute_tool_plan({"steps": steps})
+    assert [step.status for step in result.steps] == ["succeeded", "failed"]
+    assert paid == []
+    assert failures(caplog) == 1
 
 
 @pytest.mark.parametrize("moment", MOMENTS)

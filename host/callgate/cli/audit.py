@@ -35,7 +35,7 @@ def command() -> None:
 @click.option("--head", "heads", multiple=True, metavar="MAC",
               help="A head that was noted elsewhere: it must still be in the log. May be repeated.")  # fmt: skip
 @shared("json")
-def verify_(file: str, key_file: str | None, heads: tuple[str, ...], json: bool) -> int:
+def check(file: str, key_file: str | None, heads: tuple[str, ...], json: bool) -> int:
     """Find each line of FILE that was edited, dropped, moved or inserted.
 
     No file can promise its own end: who cuts off the last lines of a writer leaves no trace in it, unless a later line

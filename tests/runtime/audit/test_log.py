@@ -9,18 +9,20 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
-from callgate import AuditLog, Runtime, tool
+from callgate import Allow, AuditLog, Deny, Runtime, tool
 from callgate.errors import ConfigurationError
 from callgate.runtime.audit.chain import Keys
 from callgate.runtime.audit.file import AppendFile
 from callgate.runtime.audit.verify import verify
 from callgate.runtime.gate.watching import Origin, origin
+from callgate.tools.encoding import canonical_json
 from runtime.audit.audited import KEY, TOOLS, checked, log_in, open_runtime, records
 
 pytestmark = pytest.mark.anyio
@@ -76,6 +78,32 @@ async def test_a_plan_and_a_failed_call_stand_in_it(tmp_path: Path) -> None:
     assert kinds(log) == ["opened", "run", "called put", "outcome put", "run_ended", "closed"]
     assert [each["caller"] for each in records(log) if "caller" in each] == ["plan", "plan"]
     assert records(log)[3]["status"] == "failed"
+
+
+async def test_the_answer_to_a_plan_stands_in_it_and_the_digest_of_a_plan_that_was_streamed_or_changed(
+    tmp_path: Path,
+) -> None:
+    log = log_in(tmp_path)
+    plan = {"steps": [{"id": "a", "tool": "put", "arguments": {"x": 1}}]}
+    changed = {"steps": [{"id": "a", "tool": "put", "arguments": {"x": 2}}]}
+    answers: Iterator[Allow | Deny] = iter([Allow(by="ann"), Allow(changed, by="bob"), Deny("no", by="eve")])
+    async with open_runtime(log) as runtime:
+        for _ in range(3):
+            await runtime.execute_tool_plan(plan, approve_plan=lambda _: next(answers))
+        await runtime.stream_plan([json.dumps(plan)])
+        whole = await runtime.stream_plan([json.dumps(changed)])
+    found = records(log)
+    answered = [(each["kind"], each["by"], each.get("changed")) for each in found if each["kind"].startswith("plan_")]
+    assert answered == [
+        ("plan_approved", "ann", None), ("plan_approved", "bob", True), ("plan_denied", "eve", None)
+    ]  # fmt: skip
+    begun = [each.get("source_digest") for each in found if each["kind"] == "run"]
+    assert begun == [begun[0]] * 3 + [None] * 2
+    assert begun[0] is not None
+    ran = [each.get("plan_digest") for each in found if each["kind"] == "run_ended"]
+    of_changed = Keys(KEY).digest(canonical_json(whole.plan))
+    assert ran[0] is ran[2] is None
+    assert ran[1] == ran[4] == of_changed != ran[3]
 
 
 async def test_a_cancelled_call_and_run_have_their_end(tmp_path: Path) -> None:

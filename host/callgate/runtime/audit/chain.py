@@ -148,12 +148,18 @@ class Line(NamedTuple):
     """A line whose MAC is right."""
 
     body: bytes
+    """All bytes before the MAC."""
     mac: str
     writer: str
+    """Id of its chain."""
     n: int
+    """Its number in the chain."""
     after: str
+    """MAC of the line before it in the chain; empty in the first."""
     ends: int
+    """The byte at which that line ends."""
     kind: str
+    """The decision, for instance ``called``."""
 
     def fields(self) -> dict[str, Any]:
         """All that it says."""

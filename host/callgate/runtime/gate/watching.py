@@ -1,14 +1,14 @@
 """What follows runs and calls from outside: spans, metrics, an audit log. The gate tells each watcher what it decides.
 
 1. A runtime without watchers pays for one look at an empty tuple.
-2. Watchers are told in the task of the call, at once, and nothing is awaited: they must be quick.
+2. The gate calls watchers in the call's task, and awaits nothing: they must be quick.
 3. A watcher decides nothing, with one exception: `CallWatch.calling` may refuse a call.
 4. A watcher that raises anything else has failed: that is logged, once a run, and the run goes on. Where an `essential`
    watcher failed before a call with effects, that call is refused: it would leave no trace.
-5. Every call and every run that began is told its end, also when it is cancelled or its guest is killed.
+5. Watchers hear of the end of each call and run that began, also when it is cancelled or its guest is killed.
 6. Arguments and results arrive as they are. Who shows them redacts them first: see `callgate.runtime.redaction`.
 
-`RunWatches` and `CallWatches` are what the gate sees: all watchers as one, which never fails.
+`RunWatches` and `CallWatches` are what the gate sees: all watchers as one, which does not fail.
 """
 
 from __future__ import annotations
@@ -123,6 +123,9 @@ class RunWatch(Protocol):
     def call(self, record: CallRecord) -> CallWatch:
         """A call has arrived; its record says what it asks for, and `place` where it stands."""
 
+    def approved(self, granted: bool, by: str, changed: bool) -> None:
+        """A person or a function has answered the question whether the plan may run."""
+
     def ended(self, result: CodeResult | PlanResult | None, error: BaseException | None) -> None:
         """The run has ended.
 
@@ -147,7 +150,7 @@ class RunWatches:
     """All that follow one run; see the rules above.
 
     Args:
-        watchers: of the runtime. They are told nothing before `begin`.
+        watchers: of the runtime. They hear of the run with `begin`.
     """
 
     __slots__ = ("_blind", "_failed", "_watchers", "_watches")
@@ -179,6 +182,15 @@ class RunWatches:
                 blind |= essential
                 self.note_failure(watch)
         return CallWatches(self, watches, blind)
+
+    def approved(self, granted: bool, by: str, changed: bool) -> None:
+        """The plan was approved or denied."""
+        for watch, essential in self._watches:
+            try:
+                watch.approved(granted, by, changed)
+            except Exception:
+                self._blind |= essential
+                self.note_failure(watch)
 
     def ended(self, result: CodeResult | PlanResult | None, error: BaseException | None) -> None:
         """The run has ended."""
@@ -249,11 +261,11 @@ class CallWatches:
 
 
 async def watched(gate: RunGate, ran: Coroutine[Any, Any, T], kind: Kind, source: Any = "", inputs: str = "{}") -> T:
-    """Run it, with the watchers of the gate's runtime, if there are any.
+    """Await a run, and report its begin and its end to the watchers of its runtime.
 
     Args:
         gate: of the run.
-        ran: the run. The result of a program or a plan is told to the watchers.
+        ran: the run. Watchers receive the result of a program or a plan.
         kind: see `RunStart`, like the other arguments.
     """
     if not gate.gate.watchers:
