@@ -13,8 +13,8 @@ SECRET_KEYS: Final = frozenset(
     {
         "access_key", "access_token", "api_key", "auth", "auth_token", "authorization", "bearer", "client_secret",
         "connection_string", "cookie", "cookies", "credential", "credentials", "credit_card", "csrf", "cvv", "id_token",
-        "jwt", "one_time_code", "otp", "passcode", "passphrase", "passwd", "password", "passwords", "pin_code",
-        "private_key", "proxy_authorization", "pwd", "refresh_token", "secret", "secret_key", "secrets",
+        "jwt", "one_time_code", "otp", "passcode", "passphrase", "passwd", "password", "passwords", "pgpassword",
+        "pin_code", "private_key", "proxy_authorization", "pwd", "refresh_token", "secret", "secret_key", "secrets",
         "session_token", "set_cookie", "signing_key", "ssn", "token",
     }
 )  # fmt: skip

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -60,8 +61,7 @@ class RedactedEvents:
             case CallProgress():
                 return replace(event, event=run.event(event.event))
             case CallEnded():
-                shown = None if event.run is None else run.value(event.run)
-                return replace(event, run=shown, text=self._result(event.name, event.text))
+                return replace(event, run=self._ran(event.run), text=self._result(event.name, event.text))
             case MessageAdded():
                 return replace(event, text=run.text(event.text), replies=self._replies(event.replies))
             case Planned():
@@ -104,8 +104,18 @@ class RedactedEvents:
         if name == "execute_tool_plan" and isinstance(arguments.get("plan"), str):
             rest = self._run.value({key: each for key, each in arguments.items() if key != "plan"})
             return {**rest, "plan": self._run.plan(arguments["plan"])}
+        if name == "execute_code" and isinstance(arguments.get("code"), str):
+            rest = self._run.value({key: each for key, each in arguments.items() if key != "code"})
+            return {**rest, "code": self._run.source(arguments["code"])}
         tool = self._run.tool(name)
         return self._run.value(arguments) if tool is None else self._run.arguments(tool, arguments)
+
+    def _ran(self, run: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+        """The result of a program or a plan."""
+        if run is None or not isinstance(run.get("source"), str):
+            return None if run is None else self._run.value(run)
+        shown = self._run.value({**run, "source": ""})
+        return {**shown, "source": self._run.source(run["source"])}
 
     def _result(self, name: str, text: str) -> str:
         """The text for the model: JSON, or the beginning of it, where a tool with secrets answers."""

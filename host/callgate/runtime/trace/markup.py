@@ -43,7 +43,7 @@ _TEXT_CHARACTERS: Final = 4096
 _MOST_BYTES: Final = 4_000_000
 """Of the markup of all lists of a page, about. Only very large runs and hostile texts reach this limit."""
 _MARGIN_CHARACTERS: Final = 1000
-"""Characters beyond a cut that are redacted, too: a secret that a cut halves is still found whole."""
+"""Characters beyond a cut that are redacted, too: the text may get shorter by that."""
 _MOST_LEARNED: Final = 10_000
 """Calls whose arguments are looked through for secrets."""
 _WORTH_INDENTING_CHARACTERS: Final = 64 * 1024
@@ -75,12 +75,12 @@ class Sheet:
 
     def text(self, text: str, most: int = _TEXT_CHARACTERS) -> str:
         """A text as markup."""
-        shown = self.redaction.text(text[: most + _MARGIN_CHARACTERS])
-        return escaped(shown, most, len(text) - len(text[: most + _MARGIN_CHARACTERS]))
+        shown = self.redaction.text(text, most + _MARGIN_CHARACTERS)
+        return escaped(shown, most, max(len(text) - most - _MARGIN_CHARACTERS, 0))
 
     def line(self, text: str, most: int = SHORT) -> str:
         """A text as markup, in one line."""
-        shown = self.redaction.text(text[: most + _MARGIN_CHARACTERS])
+        shown = self.redaction.text(text, most + _MARGIN_CHARACTERS)
         return _one_line(shown, most)
 
     def value(self, value: Any, most: int = _TEXT_CHARACTERS) -> str:

@@ -119,7 +119,7 @@ def _is_shown(line: int | None, lines: int) -> bool:
 
 
 def _source(sheet: Sheet, result: CodeResult) -> str:
-    source = sheet.redaction.text(result.source[:MOST_CHARACTERS]).rstrip()
+    source = sheet.redaction.source(result.source, MOST_CHARACTERS).rstrip()
     lines, count = lines_of(source), result.source.rstrip().count("\n") + 1
     calls: defaultdict[int, list[CallRecord]] = defaultdict(list)
     for call in result.calls:
