@@ -211,9 +211,9 @@ def _spellings(secret: str) -> set[str]:
     if secret.isascii() and secret.isalnum():
         return {secret}
     once = {secret, *_escaped(secret)}
-    in_json = json.dumps(secret, ensure_ascii=False)[1:-1]
-    once.add(in_json.replace("/", "\\/"))  # as PHP does
-    once.add(in_json.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))  # as Go does
+    for in_json in (json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]):
+        once.add(in_json.replace("/", "\\/"))  # as PHP does
+        once.add(in_json.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))  # as Go does
     twice = {spelling for each in once for spelling in _escaped(each)}
     in_urls = {quote(secret, safe=safe, errors="replace") for safe in ("", "/", "!'()*")}
     return once | twice | in_urls | {quote_plus(secret, errors="replace")}

@@ -70,7 +70,7 @@ class RedactedEvents:
             case PlannedRun():
                 return replace(event, results=tuple(run.value(event.results)), sources=tuple(run.value(event.sources)))
             case Faulted():
-                return replace(event, detail=run.text(event.detail))
+                return replace(event, detail=run.text(event.detail, is_cut=True))
             case Finished():
                 return replace(event, answer=run.text(event.answer), reason=run.text(event.reason))
             case Routed() | Resumed():

@@ -73,9 +73,15 @@ class Sheet:
             if call.result is not None and tool is not None and tool.secret_result is not None:
                 self.redaction.result(tool, call.result)
 
-    def text(self, text: str, most: int = _TEXT_CHARACTERS) -> str:
-        """A text as markup."""
-        shown = self.redaction.text(text, most + _MARGIN_CHARACTERS)
+    def text(self, text: str, most: int = _TEXT_CHARACTERS, *, is_cut: bool = False) -> str:
+        """A text as markup.
+
+        Args:
+            text: any text.
+            most: characters.
+            is_cut: whether it is the beginning of a longer text.
+        """
+        shown = self.redaction.text(text, most + _MARGIN_CHARACTERS, is_cut=is_cut)
         return escaped(shown, most, max(len(text) - most - _MARGIN_CHARACTERS, 0))
 
     def line(self, text: str, most: int = SHORT) -> str:
