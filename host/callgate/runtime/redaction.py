@@ -19,7 +19,8 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from .known_secrets import MIN_SECRET_CHARACTERS, REDACTED, KnownSecrets
@@ -44,6 +45,8 @@ _MAX_WORD: Final = 1000
 """Characters of the last word of a beginning, which may be half a secret, and is left out."""
 _MAX_MEMBERS: Final = 200_000
 """Members of one value that are looked at; what follows is redacted."""
+_MAX_LEARNED: Final = 10_000
+"""Calls of a run that are looked through for secrets after its end."""
 _MAX_DEPTH: Final = 150
 _Event = TypeVar("_Event", bound="Event")
 
@@ -147,6 +150,11 @@ class RunRedaction:
         self._left, self._whole = _MAX_MEMBERS, True
         return self._hidden(arguments, tool.secret_arguments, 0)
 
+    def step_for_approval(self, step: Any) -> Any:
+        """A step of a plan as JSON, for a person who decides about it: redacted by schema and key alone."""
+        self._left, self._whole = _MAX_MEMBERS, True
+        return self._hidden(step, None, 0)
+
     def result_value(self, tool: Tool | None, value: Any) -> Any:
         """A result as a JSON value, redacted."""
         return self._redacted(value, None if tool is None else tool.secret_result)
@@ -191,6 +199,16 @@ class RunRedaction:
         """A Python program, redacted. It keeps its lines, and its variables with the names of secrets."""
         return self._text(source, most, is_program=True)
 
+    def learn(self, calls: Iterable[CallRecord]) -> None:
+        """Find the secrets of calls that have ended: they are redacted wherever they come back."""
+        for call in islice(calls, _MAX_LEARNED):
+            tool = self.tool(call.tool)
+            self.arguments(tool, call.arguments)
+            if call.changed_arguments is not None:
+                self.arguments(tool, call.changed_arguments)
+            if call.result is not None and tool is not None and tool.secret_result is not None:
+                self.result(tool, call.result)
+
     def record(self, record: CallRecord) -> CallRecord:
         """A redacted copy of a record."""
         from dataclasses import replace
@@ -226,7 +244,8 @@ class RunRedaction:
         elif result is not None:
             result = self.result(tool, result)
         error = None if step.error is None else self.text(step.error, is_cut=True)
-        return replace(step, arguments=arguments, result_json=result, error=error)
+        warnings = tuple(map(self.text, step.warnings))
+        return replace(step, arguments=arguments, result_json=result, error=error, warnings=warnings)
 
     def event(self, event: _Event) -> _Event:
         """A redacted copy of an event."""

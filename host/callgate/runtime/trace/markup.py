@@ -44,8 +44,6 @@ _MOST_BYTES: Final = 4_000_000
 """Of the markup of all lists of a page, about. Only very large runs and hostile texts reach this limit."""
 _MARGIN_CHARACTERS: Final = 1000
 """Characters beyond a cut that are redacted, too: the text may get shorter by that."""
-_MOST_LEARNED: Final = 10_000
-"""Calls whose arguments are looked through for secrets."""
 _WORTH_INDENTING_CHARACTERS: Final = 64 * 1024
 _LEAST_PERCENT: Final = 0.4
 """The shortest bar that can still be seen."""
@@ -65,13 +63,7 @@ class Sheet:
 
     def learn(self, calls: Sequence[CallRecord]) -> None:
         """Find the secrets of calls: they are redacted wherever they come back, in the source, too."""
-        for call in calls[:_MOST_LEARNED]:
-            tool = self.redaction.tool(call.tool)
-            self.redaction.arguments(tool, call.arguments)
-            if call.changed_arguments is not None:
-                self.redaction.arguments(tool, call.changed_arguments)
-            if call.result is not None and tool is not None and tool.secret_result is not None:
-                self.redaction.result(tool, call.result)
+        self.redaction.learn(calls)
 
     def text(self, text: str, most: int = _TEXT_CHARACTERS, *, is_cut: bool = False) -> str:
         """A text as markup.
