@@ -3,6 +3,7 @@
 1. The order of things is the order of the events: a program stands in the model's reply, before its calls are made. A
    secret in it is found by its name (``password="..."``), or if the task has seen it before.
 2. A provider's own form of a turn is left out where anything in it would have to be redacted: it may be signed.
+3. Arguments that are not whole have `REDACTED` in them, whatever took something out: such a call is never made again.
 """
 
 from __future__ import annotations
@@ -93,9 +94,14 @@ class RedactedEvents:
         return shown if kept else replace(shown, native=None, provider="")
 
     def _call(self, call: ToolCall) -> ToolCall:
+        arguments = self._arguments(call.name, call.arguments)
+        if arguments != call.arguments and not has_redacted(
+            arguments
+        ):  # the operator's function writes words of its own
+            arguments = {**arguments, REDACTED: REDACTED}
         return replace(
             call,
-            arguments=self._arguments(call.name, call.arguments),
+            arguments=arguments,
             fault=self._run.text(call.fault),
             written=self._run.text(call.written),
         )
@@ -143,5 +149,7 @@ def has_redacted(value: Any) -> bool:
         each = todo.pop()
         if isinstance(each, str) and REDACTED in each:
             return True
-        todo += each.values() if isinstance(each, dict) else each if isinstance(each, (list, tuple)) else ()
+        todo += (
+            [*each, *each.values()] if isinstance(each, Mapping) else each if isinstance(each, (list, tuple)) else ()
+        )
     return False
