@@ -230,7 +230,7 @@ def _report(result: PlanResult, data: TextIO, source: Source, runtime: Runtime, 
     quiet = options["json"] and not options["verbose"]
     if not quiet or result.error is not None:
         say_faults(source, result.faults)
-    shown = _for_people(result, runtime.redactor(None))
+    shown = _for_people(result, runtime.redactor())
     if options["timeline"] and result.steps:
         _draw(shown)
     elif result.steps and not quiet:

@@ -124,9 +124,27 @@ class Redaction:
         return made if isinstance(made, str) else REDACTED
 
 
-def redactor_of(own: Redaction, registry: Registry) -> Callable[[Redaction | None], RunRedaction]:
-    """Makes the redaction of a result's page, with the runtime's own rules unless others are given."""
-    return lambda given: (own if given is None else given).run(registry)
+class Redactor:
+    """Makes the redaction of a result's page, with the runtime's own rules unless others are given.
+
+    A pickled result is a saved one: it has none, since tools and functions stay where they are.
+    """
+
+    def __init__(self, own: Redaction, registry: Registry) -> None:
+        self._own = own
+        self._registry = registry
+
+    def __call__(self, given: Redaction | None = None) -> RunRedaction:
+        return (self._own if given is None else given).run(self._registry)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(None), ()
+
+    def __copy__(self) -> Redactor:
+        return self
+
+    def __deepcopy__(self, _: Any) -> Redactor:
+        return self
 
 
 class RunRedaction:
