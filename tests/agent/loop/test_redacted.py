@@ -6,6 +6,7 @@ import pickle
 from typing import Annotated
 
 import pytest
+from pydantic import SecretStr
 
 from agent.loop.scripted_runs import play
 from callgate import Runtime, Secret, tool
