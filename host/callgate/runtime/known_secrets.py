@@ -40,8 +40,8 @@ _MOST_COMPARED: Final = 100_000
 _BYTES_A_COMPARISON: Final = 64
 _CUT: Final = re.compile(rb"[\"'`]? ?(?:\.{3,}|\xe2\x80\xa6)")
 """Stands behind a text that was cut off."""
-_FEW: Final = 16
-"""Spellings that are looked for one after the other, in texts that have none of them."""
+_FEW: Final = 32
+"""Beginnings that are looked for one after the other, to find that a text has none of them."""
 _PLAIN: Final = frozenset({"true", "false", "null", "none", "undefined"})
 """Texts that say that there is no secret."""
 
@@ -58,8 +58,8 @@ class KnownSecrets:
     def __init__(self) -> None:
         self.full = False
         self._secrets: set[str] = set()
-        self._few: list[str] = []
-        """The spellings, as long as they are few."""
+        self._few: set[str] = set()
+        """The first characters of the spellings, as long as they are few."""
         self._beginnings: dict[int, dict[int, _Alike]] = {}
         """The spellings by their first bytes and their length, the longest first."""
         self._room = MAX_SPELLED
@@ -85,7 +85,8 @@ class KnownSecrets:
         if self.full:
             return
         self._secrets.add(beginning)
-        self._few = [*self._few, *spellings][: _FEW + 1]
+        if len(self._few) <= _FEW:
+            self._few |= {spelling[:MIN_SECRET_CHARACTERS] for spelling in spellings}
         for spelling in map(_bytes, spellings):
             first, length = _first(spelling), len(spelling)
             lengths = self._beginnings.setdefault(first, {})
@@ -105,7 +106,7 @@ class KnownSecrets:
         """
         if len(text) < MIN_SECRET_CHARACTERS or not self._secrets:
             return text
-        if len(self._few) <= _FEW and not any(spelling[:MIN_SECRET_CHARACTERS] in text for spelling in self._few):
+        if len(self._few) <= _FEW and not any(beginning in text for beginning in self._few):
             return text
         data = _bytes(text)
         cuts = [mark.start() for mark in _CUT.finditer(data)] + [len(data)] * is_cut

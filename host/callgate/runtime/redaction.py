@@ -24,7 +24,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from .known_secrets import MIN_SECRET_CHARACTERS, REDACTED, KnownSecrets
-from .named_secrets import without_named
+from .named_secrets import NamedSecrets
 from .secret_keys import SECRET_KEYS, key_test
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ class Redaction:
         )
         self.redact = redact
         self.is_secret_key = key_test(self.keys)
+        self.named = NamedSecrets(self.keys, self.is_secret_key)
         self._has_failed = False
 
     def run(self, registry: Registry | None = None) -> RunRedaction:
@@ -381,7 +382,7 @@ class RunRedaction:
     def _text(self, text: str, most: int, *, is_program: bool = False, is_cut: bool = False) -> str:
         is_cut |= len(text) > most
         text = self._beginning(text, most)
-        text = without_named(text, self._is_secret_key, self._known.learn, is_program=is_program)
+        text = self._redaction.named.struck(text, self._known.learn, is_program=is_program)
         if self._known.full and len(text) >= MIN_SECRET_CHARACTERS:
             return REDACTED
         return self._redaction.by_function(self._known.struck(text, keep_lines=is_program, is_cut=is_cut))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from functools import lru_cache
 from typing import Final
 
-__all__ = ["SECRET_KEYS", "key_test"]
+__all__ = ["SECRET_KEYS", "joined", "key_test"]
 
 SECRET_KEYS: Final = frozenset(
     {
@@ -24,13 +24,18 @@ _LONGEST: Final = 200
 """Characters of a key, from its end, that are read: the last words decide."""
 
 
+def joined(key: str) -> str:
+    """The words of a key as one, as tests compare it."""
+    return "".join(_WORD.findall(key)).casefold()
+
+
 def key_test(keys: Collection[str]) -> Callable[[str], bool]:
     """A test whether a key is one of these, or ends with the words of one: ``DB-Password``, ``githubToken``.
 
     Case, ``-``, ``_``, dots and spaces make no difference. ``token_count`` and ``max_tokens`` do not end with
     ``token``.
     """
-    wanted = frozenset("".join(_WORD.findall(key)).casefold() for key in keys) - {""}
+    wanted = frozenset(map(joined, keys)) - {""}
 
     @lru_cache(maxsize=1_024)
     def of_short(key: str) -> bool:
