@@ -43,9 +43,7 @@ _TEXT_CHARACTERS: Final = 4096
 _MOST_BYTES: Final = 4_000_000
 """Of the markup of all lists of a page, about. Only very large runs and hostile texts reach this limit."""
 _MARGIN_CHARACTERS: Final = 1000
-"""Characters beyond a cut that are redacted, too: a secret that a cut halves is still found whole."""
-_MOST_LEARNED: Final = 10_000
-"""Calls whose arguments are looked through for secrets."""
+"""Characters beyond a cut that are redacted, too: the text may get shorter by that."""
 _WORTH_INDENTING_CHARACTERS: Final = 64 * 1024
 _LEAST_PERCENT: Final = 0.4
 """The shortest bar that can still be seen."""
@@ -65,22 +63,22 @@ class Sheet:
 
     def learn(self, calls: Sequence[CallRecord]) -> None:
         """Find the secrets of calls: they are redacted wherever they come back, in the source, too."""
-        for call in calls[:_MOST_LEARNED]:
-            tool = self.redaction.tool(call.tool)
-            self.redaction.arguments(tool, call.arguments)
-            if call.changed_arguments is not None:
-                self.redaction.arguments(tool, call.changed_arguments)
-            if call.result is not None and tool is not None and tool.secret_result is not None:
-                self.redaction.result(tool, call.result)
+        self.redaction.learn(calls)
 
-    def text(self, text: str, most: int = _TEXT_CHARACTERS) -> str:
-        """A text as markup."""
-        shown = self.redaction.text(text[: most + _MARGIN_CHARACTERS])
-        return escaped(shown, most, len(text) - len(text[: most + _MARGIN_CHARACTERS]))
+    def text(self, text: str, most: int = _TEXT_CHARACTERS, *, is_cut: bool = False) -> str:
+        """A text as markup.
+
+        Args:
+            text: any text.
+            most: characters.
+            is_cut: whether it is the beginning of a longer text.
+        """
+        shown = self.redaction.text(text, most + _MARGIN_CHARACTERS, is_cut=is_cut)
+        return escaped(shown, most, max(len(text) - most - _MARGIN_CHARACTERS, 0))
 
     def line(self, text: str, most: int = SHORT) -> str:
         """A text as markup, in one line."""
-        shown = self.redaction.text(text[: most + _MARGIN_CHARACTERS])
+        shown = self.redaction.text(text, most + _MARGIN_CHARACTERS)
         return _one_line(shown, most)
 
     def value(self, value: Any, most: int = _TEXT_CHARACTERS) -> str:

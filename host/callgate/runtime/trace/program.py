@@ -66,7 +66,7 @@ def program_sections(sheet: Sheet, result: CodeResult) -> str:
 def _sections(sheet: Sheet, result: CodeResult) -> Iterator[str]:
     if (error := result.error) is not None:
         at = f" <small>line {error.line}</small>" if error.line else ""
-        text = f'<p class="words">{sheet.text(error.message)}</p>'
+        text = f'<p class="words">{sheet.text(error.message, is_cut=True)}</p>'
         trace = f"<pre>{sheet.text(error.traceback.rstrip(), _VALUE)}</pre>" if error.traceback else ""
         yield f'<section class="error"><h2>{sheet.line(error.kind, 80)}{at}</h2>{text}{trace}</section>'
     elif result.value_repr is not None or result.value is not None:
@@ -84,7 +84,8 @@ def _sections(sheet: Sheet, result: CodeResult) -> Iterator[str]:
     if elsewhere:
         title = "Calls of no known line" if len(elsewhere) < len(result.calls) else "Calls"
         yield section(title, calls_of_a_place(sheet, elsewhere))
-    yield section("Output", f"<pre>{sheet.text(result.logs.rstrip(), _VALUE)}</pre>" if result.logs else "")
+    logs = sheet.text(result.logs.rstrip(), _VALUE, is_cut=bool(result.truncated))
+    yield section("Output", f"<pre>{logs}</pre>" if result.logs else "")
     yield artifacts_section(sheet, result.artifacts)
     yield section("The plan of its calls", _plan(sheet, result), "the fast path ran it on the host")
     if result.speculative:
@@ -119,7 +120,7 @@ def _is_shown(line: int | None, lines: int) -> bool:
 
 
 def _source(sheet: Sheet, result: CodeResult) -> str:
-    source = sheet.redaction.text(result.source[:MOST_CHARACTERS]).rstrip()
+    source = sheet.redaction.source(result.source, MOST_CHARACTERS).rstrip()
     lines, count = lines_of(source), result.source.rstrip().count("\n") + 1
     calls: defaultdict[int, list[CallRecord]] = defaultdict(list)
     for call in result.calls:
@@ -159,7 +160,8 @@ def _prints(sheet: Sheet, result: CodeResult) -> dict[int, list[str]]:
             shown = f"displayed {sheet.line(names.get(mark.artifact, 'a file'))}"
         else:
             text = result.logs[mark.offset : max(end, mark.offset)].rstrip("\n")
-            shown = f"<code>{sheet.text(text, _PRINT_CHARACTERS)}</code>"
+            is_cut = bool(result.truncated) and end >= len(result.logs)
+            shown = f"<code>{sheet.text(text, _PRINT_CHARACTERS, is_cut=is_cut)}</code>"
         found[mark.line].append(f'<div class="print">{shown}<span class="took">{duration(mark.seconds)}</span></div>')
     return found
 
