@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import anyio
 import pytest
 
-from agent.loop.scripted_runs import play, sandboxed
-from callgate import Runtime, Telemetry, tool
+from agent.loop.scripted_runs import play, sandboxed, told
+from callgate import Runtime, Secret, Telemetry, tool
 from callgate.agent.loop.agent import Agent
 from callgate.agent.loop.budget import Budget
 from callgate.agent.models.model import ToolCall
@@ -90,6 +90,47 @@ async def test_content_is_there_only_if_asked_for_and_redacted_and_bounded(provi
     assert messages[1]["parts"][0]["arguments"] == {"city": "[city]"}
     assert len(chats[1].attributes["gen_ai.output.messages"]) < 10_000
     assert "[city]" in chats[0].attributes["gen_ai.system_instructions"]
+
+
+@tool
+async def login(password: Annotated[str, Secret]) -> Annotated[str, Secret]:
+    return "tok-83jf8"
+
+
+async def test_a_secret_of_a_call_is_in_no_message_of_the_task(providers: Providers) -> None:
+    program = {"code": "import math\nt = await login(password='hunter22')\nprint('got', t)"}
+    options = telemetry(providers, include_content=True)
+    async with sandboxed([login], telemetry=options) as runtime:
+        result, model = await play(
+            runtime,
+            Calls(("login", {"password": "hunter22"}), text="I take hunter22."),
+            Calls(("execute_code", program)),
+            Say("It is tok-83jf8."),
+        )
+    assert "tok-83jf8" in result.answer
+    assert "got tok-83jf8" in told(model.requests[2])[0]
+    shown = repr(providers.flush().spans)
+    assert "got [redacted]" in shown
+    assert "It is [redacted]." in shown
+    assert "tok-83jf8" not in shown
+    assert "hunter22" not in shown
+
+
+async def test_a_long_conversation_is_shown_from_its_end_within_bounds(providers: Providers) -> None:
+    options = telemetry(providers, include_content=True)
+    turns = [
+        Calls(*(("weather", {"city": f"{turn} {n} {'é' * 2_000}"}) for n in range(40)), text="many") for turn in "ab"
+    ]
+    async with Runtime([weather], sandbox=None, telemetry=options) as runtime:
+        result, _ = await play(runtime, *turns, Say("4"), task="What?" * 1_000)
+    assert result.ok
+    for span in providers.flush().named("chat scripted"):
+        for text in (value for value in span.attributes.values() if isinstance(value, str)):
+            assert len(text) <= 32_000
+    messages = json.loads(span.attributes["gen_ai.input.messages"])
+    assert [each["role"] for each in messages[-2:]] == ["assistant", "tool"]
+    assert messages[-2]["parts"][0]["content"] == "many"
+    assert len(messages[-1]["parts"]) == 40
 
 
 async def test_a_models_error_and_a_spent_budget_are_said(providers: Providers) -> None:
