@@ -56,6 +56,8 @@ class Collector:
     spans: list[ReceivedSpan] = field(default_factory=list)
     points: list[tuple[str, dict[str, Any], Any]] = field(default_factory=list)
     """Metrics: the name, the attributes, and the protobuf point (`as_int`, `as_double`, `sum`, `count`)."""
+    schemas: set[str] = field(default_factory=set)
+    """Addresses of the conventions that spans and metrics say they follow."""
     faults: list[str] = field(default_factory=list)
     """Requests that could not be read."""
 
@@ -105,6 +107,7 @@ class Collector:
         """Keep one request."""
         if path == "/v1/traces":
             traces = ExportTraceServiceRequest.FromString(body)
+            self.schemas |= {group.schema_url for each in traces.resource_spans for group in each.scope_spans}
             self.spans += [
                 _received(span, group.scope.name)
                 for each in traces.resource_spans
@@ -113,6 +116,7 @@ class Collector:
             ]
         elif path == "/v1/metrics":
             metrics = ExportMetricsServiceRequest.FromString(body)
+            self.schemas |= {group.schema_url for each in metrics.resource_metrics for group in each.scope_metrics}
             self.points += [
                 (metric.name, _attributes(point.attributes), point)
                 for each in metrics.resource_metrics

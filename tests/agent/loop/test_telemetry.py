@@ -14,7 +14,7 @@ from agent.loop.scripted_runs import play, sandboxed, told
 from callgate import Runtime, Secret, Telemetry, tool
 from callgate.agent.loop.agent import Agent
 from callgate.agent.loop.budget import Budget
-from callgate.agent.models.model import ToolCall
+from callgate.agent.models.model import ToolCall, Usage
 from callgate.agent.models.scripted import Calls, Say, ScriptedModel
 from callgate.errors import ModelUnavailable
 from callgate.runtime.gate.watching import Origin, origin
@@ -190,3 +190,50 @@ async def test_programs_and_plans_stay_in_the_tasks_trace(providers: Providers) 
     assert result.ok
     assert [each and each.turn for each in asked] == [1, 2]
     assert len({each.trace for each in providers.flush().spans}) == 1
+
+
+OLD_NAMES = {
+    *(f"gen_ai.{name}" for name in ("system", "operation.name", "agent.name", "conversation.id", "output.type")),
+    *(f"gen_ai.request.{name}" for name in ("model", "max_tokens", "temperature")),
+    *(f"gen_ai.response.{name}" for name in ("model", "finish_reasons")),
+    *(f"gen_ai.usage.{name}" for name in ("input_tokens", "output_tokens")),
+    *(f"gen_ai.tool.{name}" for name in ("name", "type", "call.id")),
+    "gen_ai.token.type",
+}
+"""The names of generative AI that version 1.36 of the conventions has, and that are used here."""
+NEW_NAMES = (OLD_NAMES - {"gen_ai.system"}) | {
+    *(f"gen_ai.{name}" for name in ("provider.name", "input.messages", "output.messages", "system_instructions")),
+    *(f"gen_ai.tool.call.{name}" for name in ("arguments", "result")),
+    *("gen_ai.request.stream", "gen_ai.response.time_to_first_chunk", "gen_ai.usage.cache_read.input_tokens"),
+}
+
+
+@pytest.mark.parametrize(("conventions", "known"), [("1.36", OLD_NAMES), ("1.41", NEW_NAMES)])
+async def test_every_span_and_metric_of_a_task_has_names_of_the_chosen_conventions(
+    providers: Providers, conventions: Any, known: set[str]
+) -> None:
+    usage = Usage(input_tokens=9, output_tokens=3, cached_input_tokens=4)
+    options = telemetry(providers, conventions=conventions, include_content=True)
+    async with Runtime([weather], sandbox=None, telemetry=options) as runtime:
+        result, _ = await play(
+            runtime,
+            Calls(("execute_code", {"code": "await weather(city='Oslo')"})),
+            Say("4", usage=usage),
+            system="Be short.",
+            temperature=0.5,
+            max_output_tokens=100,
+            on_event=lambda event: None,
+        )
+    assert result.ok
+    collected = providers.all_ended()
+    measured = [attributes for _, attributes, _ in collected.points]
+    names = {name for attributes in [*(each.attributes for each in collected.spans), *measured] for name in attributes}
+    assert {name for name in names if not name.startswith("callgate.")} - {"error.type"} <= known
+    assert ("gen_ai.system" in names) != ("gen_ai.provider.name" in names)
+    assert ("callgate.usage.cache_read.input_tokens" in names) == (conventions == "1.36")
+    task, first, second = collected.one("invoke_agent callgate"), *collected.named("chat scripted")
+    older = "gen_ai.system" if conventions == "1.36" else "gen_ai.provider.name"
+    assert {each.attributes[older] for each in (task, first, second)} == {"openai"}
+    shown = "callgate.output.messages" if conventions == "1.36" else "gen_ai.output.messages"
+    assert "4" in second.attributes[shown]
+    assert collected.schemas == {f"https://opentelemetry.io/schemas/{conventions}.0"}
