@@ -16,6 +16,12 @@ from callgate.agent.loop.agent import Agent
 from callgate.agent.loop.budget import Budget
 from callgate.agent.models.model import ToolCall, Usage
 from callgate.agent.models.scripted import Calls, Say, ScriptedModel
+from callgate.agent.orchestration.answering import PlannedAnswerer
+from callgate.agent.orchestration.orchestrator import ToolOrchestrator
+from callgate.agent.planning.planner import ToolPlanner
+from callgate.agent.planning.settings import PlannerSettings
+from callgate.agent.react.config import read_config
+from callgate.agent.react.planner import ReActPlanner
 from callgate.errors import ModelUnavailable
 from callgate.runtime.gate.watching import Origin, origin
 from otlp_collector import Providers, collecting
@@ -190,6 +196,68 @@ async def test_programs_and_plans_stay_in_the_tasks_trace(providers: Providers) 
     assert result.ok
     assert [each and each.turn for each in asked] == [1, 2]
     assert len({each.trace for each in providers.flush().spans}) == 1
+
+
+CHAIN = json.dumps(
+    {
+        "reasoning": "one look",
+        "toolChain": [{"subQuery": 0, "tool": "weather", "parameters": {"city": "Oslo"}, "confidence": 0.9}],
+    }
+)
+"""A model's choice of tools, for the tool planner."""
+
+
+def planned(runtime: Runtime, model: ScriptedModel) -> PlannedAnswerer:
+    settings = PlannerSettings(planning_seconds=20)
+    return PlannedAnswerer(ToolPlanner(runtime, model, settings=settings), ToolOrchestrator(runtime), model)
+
+
+async def test_a_task_that_a_plan_answers_has_spans_of_the_planning_the_plan_and_the_answer(
+    providers: Providers,
+) -> None:
+    async with Runtime([weather], sandbox=None, telemetry=telemetry(providers)) as runtime:
+        model = ScriptedModel([CHAIN, "It is warm [1]."])
+        with anyio.fail_after(20):
+            result = await Agent(model, runtime, answerer=planned(runtime, model)).run("How warm is Oslo?")
+    assert result.answer == "It is warm [1]."
+    task, chat = "invoke_agent callgate", "invoke_agent callgate > chat scripted"
+    plan = f"{task} > execute_tool execute_tool_plan"
+    assert providers.all_ended().tree() == [task, chat, plan, f"{plan} > execute_tool weather", chat]
+
+
+async def test_a_tool_planner_outside_of_an_agent_has_the_spans_of_its_plan_alone(providers: Providers) -> None:
+    async with Runtime([weather], sandbox=None, telemetry=telemetry(providers)) as runtime:
+        with anyio.fail_after(20):
+            answered = await planned(runtime, ScriptedModel([CHAIN, "It is warm [1]."])).answer("How warm is Oslo?")
+    assert answered.ok
+    plan = "execute_tool execute_tool_plan"
+    assert providers.all_ended().tree() == [plan, f"{plan} > execute_tool weather"]
+
+
+REACT = """
+spec:
+  planner:
+    type: ReActPlanner
+    config:
+      tool_descriptions: [{name: weather, description: Current weather., args: [city]}]
+      system_prompt: You look at the sky.
+resources:
+  inference_gateways:
+    - {name: llm, type: OpenAIGateway, config: {model: gpt-4o-mini}}
+"""
+
+
+async def test_a_react_planner_has_spans_in_an_agent_and_none_alone(providers: Providers) -> None:
+    async with Runtime([weather], sandbox=None, telemetry=telemetry(providers)) as runtime:
+        with anyio.fail_after(20):
+            alone = ReActPlanner(read_config(REACT), ScriptedModel(["4"]), runtime.registry)
+            assert await alone.plan("How warm is Oslo?", []) == "4"
+            assert providers.flush().spans == []
+            model = ScriptedModel([Calls(("weather", {"city": "Oslo"})), "4"])
+            planner = ReActPlanner(read_config(REACT), model, runtime.registry)
+            assert (await Agent(model, runtime, planner=planner).run("How warm is Oslo?")).ok
+    task, chat = "invoke_agent callgate", "invoke_agent callgate > chat scripted"
+    assert providers.all_ended().tree() == [task, chat, f"{task} > execute_tool weather", chat]
 
 
 OLD_NAMES = {
