@@ -266,21 +266,6 @@ async def test_the_spans_of_a_killed_guest_end(reporting: Reporting, providers: 
     assert second.attributes["callgate.limit"] == "wall_seconds"
 
 
-async def test_the_spans_of_a_runtime_that_is_left_end(reporting: Reporting, providers: Providers) -> None:
-    begun = anyio.Event()
-
-    @tool
-    async def waits() -> None:
-        begun.set()
-        await anyio.sleep_forever()
-
-    async with anyio.create_task_group() as tasks, reporting(waits) as runtime:
-        tasks.start_soon(runtime.execute_code, "await waits()")
-        await begun.wait()
-    collector = providers.all_ended()
-    assert collector.tree() == [CODE, f"{CODE} > execute_tool waits"]
-
-
 async def test_a_run_says_who_asked_for_it(reporting: Reporting, providers: Providers) -> None:
     asked = Origin(task="t1", turn=3, call="call_7", client="desk")
     async with reporting(get_weather) as runtime:
