@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from agent.loop.scripted_runs import play, sandboxed, told
-from callgate import Runtime, Secret, Telemetry, tool
+from callgate import Limits, Runtime, Secret, Telemetry, tool
 from callgate.agent.loop.agent import Agent
 from callgate.agent.loop.budget import Budget
 from callgate.agent.models.model import ToolCall, Usage
@@ -170,6 +170,63 @@ async def test_no_span_of_a_cancelled_task_stays_open(providers: Providers) -> N
     assert collected.tree() == ["invoke_agent callgate", "invoke_agent callgate > chat scripted"]
     assert {each.attributes["error.type"] for each in collected.spans} == {"cancelled"}
     assert origin.get() is None
+
+
+@pytest.mark.parametrize(
+    ("how", "end"),
+    [
+        *((how, "cancelled") for how in ("sandbox", "plan", "steps", "direct")),
+        pytest.param("sandbox", "budget", marks=pytest.mark.slow),
+    ],
+)
+async def test_no_span_of_a_task_that_ends_in_the_middle_of_a_call_stays_open(
+    providers: Providers, how: str, end: str
+) -> None:
+    began = anyio.Event()
+
+    @tool
+    async def waits() -> None:
+        began.set()
+        await anyio.sleep_forever()
+
+    calls: dict[str, tuple[str, dict[str, Any]]] = {
+        "sandbox": ("execute_code", {"code": "import math\nawait waits()"}),
+        "plan": ("execute_code", {"code": "await waits()"}),
+        "steps": ("execute_tool_plan", {"steps": [{"id": "a", "tool": "waits"}]}),
+        "direct": ("waits", {}),
+    }
+    async with sandboxed([waits], telemetry=telemetry(providers)) as runtime:
+        budget = Budget(seconds=5) if end == "budget" else Budget()
+        agent = Agent(ScriptedModel([Calls(calls[how]), "Done."]), runtime, budget=budget)
+        with anyio.fail_after(60):
+            async with anyio.create_task_group() as group:
+                group.start_soon(agent.run, "Wait")
+                await began.wait()
+                if end == "cancelled":
+                    group.cancel_scope.cancel()
+        collected = providers.all_ended()
+    task = collected.one("invoke_agent callgate")
+    assert task.attributes["error.type"] == end
+    waited = collected.one("execute_tool waits")
+    assert waited.attributes["error.type"] == "unknown_outcome"
+    run = collected.parent_of(waited)
+    assert run is not None
+    assert run is task or collected.parent_of(run) is task
+
+
+async def test_a_guest_that_is_killed_leaves_no_span_of_its_task_open(providers: Providers) -> None:
+    killed = "import asyncio, os, signal\nawait weather(city='x')\nos.kill(os.getpid(), signal.SIGKILL)"
+    spent = "await weather(city='x')\nwhile True: pass"
+    async with sandboxed([weather], telemetry=telemetry(providers), limits=Limits(cpu_seconds=1)) as runtime:
+        result, _ = await play(
+            runtime, Calls(("execute_code", {"code": killed})), Calls(("execute_code", {"code": spent})), Say("No.")
+        )
+        collected = providers.all_ended()
+    assert result.ok
+    first, second = collected.named("execute_tool execute_code")
+    assert first.status == second.status == "ERROR"
+    assert second.attributes["callgate.limit"] == "cpu_seconds"
+    assert len(collected.named("execute_tool weather")) == 2
 
 
 async def test_a_resumed_task_is_a_new_trace_of_the_same_conversation(providers: Providers) -> None:
