@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 from typing import Any
 
@@ -297,16 +298,22 @@ async def test_a_span_that_is_not_sampled_costs_no_result(providers: Providers) 
 async def test_logs_carry_the_ids_of_their_span(
     reporting: Reporting, providers: Providers, caplog: pytest.LogCaptureFixture
 ) -> None:
+    importlib.import_module("callgate.mcp.client.server")
+    ours = {"callgate", *(name for name in logging.root.manager.loggerDict if name.startswith("callgate."))}
+    assert "callgate.mcp.servers" in ours
+
     @tool
     async def speaks() -> None:
-        logging.getLogger("callgate").warning("hello")
+        for name in ours:
+            logging.getLogger(name).warning("hello")
 
     async with reporting(speaks) as runtime:
         await runtime.handle("speaks", {})
         logging.getLogger("callgate").warning("outside")
     span = providers.flush().one("execute_tool speaks")
-    inside, outside = caplog.records
-    assert (inside.otelTraceID, inside.otelSpanID) == (span.trace, span.id)  # type: ignore[attr-defined]
+    *inside, outside = caplog.records
+    assert len(inside) == len(ours)
+    assert {(each.otelTraceID, each.otelSpanID) for each in inside} == {(span.trace, span.id)}  # type: ignore[attr-defined]
     assert outside.otelTraceID == "0"  # type: ignore[attr-defined]
 
 

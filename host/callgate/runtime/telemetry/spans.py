@@ -60,6 +60,8 @@ _RUN_ERRORS: Final = frozenset(
 )  # fmt: skip
 _MOST_OF_RESULT: Final = 4096
 """Characters of a run's result: what its model would read."""
+_LOGGERS: Final = ("callgate", "callgate.mcp", "callgate.mcp.servers")
+"""All of ours: a logger's filter does not hold for those below it."""
 _CANCELLATIONS: Final = frozenset({"CancelledError", "Cancelled", "GeneratorExit"})
 
 
@@ -126,8 +128,8 @@ class Spans:
         provider = telemetry.tracer_provider or get_tracer_provider()
         self.tracer = provider.get_tracer("callgate", __version__, schema_url=self.names.schema_url)
         self.meters = Meters.of(telemetry.meter_provider or get_meter_provider(), self.names)
-        if not any(isinstance(each, _WithTraceIds) for each in logger.filters):
-            logger.addFilter(_WithTraceIds())
+        for name in _LOGGERS:
+            logging.getLogger(name).addFilter(_with_trace_ids)  # the same one, which is added once
 
     def run(self, start: RunStart) -> RunWatch:
         return RunSpan(self, start)
@@ -351,15 +353,13 @@ class Meters:
         yield Observation(self._misses)
 
 
-class _WithTraceIds(logging.Filter):
-    """Gives log records the ids of the current span, by the names of OpenTelemetry's logging instrumentation."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        if not hasattr(record, "otelTraceID"):
-            context = get_current_span().get_span_context()
-            record.otelTraceID = format_trace_id(context.trace_id) if context.is_valid else "0"
-            record.otelSpanID = format_span_id(context.span_id) if context.is_valid else "0"
-        return True
+def _with_trace_ids(record: logging.LogRecord) -> bool:
+    """Give a log record the ids of the current span, by the names of OpenTelemetry's logging instrumentation."""
+    if not hasattr(record, "otelTraceID"):
+        context = get_current_span().get_span_context()
+        record.otelTraceID = format_trace_id(context.trace_id) if context.is_valid else "0"
+        record.otelSpanID = format_span_id(context.span_id) if context.is_valid else "0"
+    return True
 
 
 def _quietly_record(histogram: Histogram, value: float, attributes: Attributes, context: Context | None) -> None:
