@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import anyio
 import pytest
 
-from agent.loop.scripted_runs import play, sandboxed, told
+from agent.loop.scripted_runs import THOUSAND, play, sandboxed, told
 from callgate import Limits, Runtime, Secret, Telemetry, tool
 from callgate.agent.loop.agent import Agent
 from callgate.agent.loop.budget import Budget
-from callgate.agent.models.model import ToolCall, Usage
+from callgate.agent.models.model import Reply, Request, ToolCall, Usage
 from callgate.agent.models.scripted import Calls, Say, ScriptedModel
 from callgate.agent.orchestration.answering import PlannedAnswerer
 from callgate.agent.orchestration.orchestrator import ToolOrchestrator
@@ -253,6 +254,55 @@ async def test_programs_and_plans_stay_in_the_tasks_trace(providers: Providers) 
     assert result.ok
     assert [each and each.turn for each in asked] == [1, 2]
     assert len({each.trace for each in providers.flush().spans}) == 1
+
+
+class Hostile(ScriptedModel):
+    """A model whose endpoint says what it likes."""
+
+    async def ask(self, request: Request, **more: Any) -> Reply:
+        return replace(await super().ask(request, **more), model="\ud800\n" * 1_000_000)
+
+
+def hostile_turns() -> Iterator[Any]:
+    deep: Any = {}
+    for _ in range(10_000):
+        deep = {"a": deep}
+    texts = ("\ud800\udfff", "a\x00b\x1b[31m\r\n\u202e", "é" * 10_000_000)
+    for n, text in enumerate(texts):
+        raises = f"print({n})\nraise ValueError({text!r})"
+        yield Calls(ToolCall(id=text, name=text, arguments={text[:99]: text}), text=text)
+        yield Calls(("weather", {"city": text}), ("execute_code", {"code": raises}))
+        yield Calls(("execute_tool_plan", {"steps": [{"id": text, "tool": text, "arguments": {"a": text}}]}))
+        yield Calls(ToolCall(id="", name="weather", fault=text, written=text))
+    yield Calls(*(("weather", {"city": f"{n}"}) for n in range(5_000)))
+    odd = Calls(("weather", deep), ("weather", {"city": float("nan")}), ("weather", {"city": 10**4000}))
+    yield Say(calls=odd, usage=THOUSAND)
+    yield Say("So", calls=Calls(("weather", {"city": "x"})), usage=Usage(input_tokens=10**40, output_tokens=-(10**40)))
+    yield Say("\ud800" + "x" * 10_000_000)
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("content", [True, False])
+async def test_whatever_a_model_says_every_span_of_its_task_arrives_within_bounds(
+    providers: Providers, caplog: pytest.LogCaptureFixture, content: bool
+) -> None:
+    model = Hostile(list(hostile_turns()))
+    options = telemetry(providers, include_content=content)
+    async with sandboxed([weather], telemetry=options) as runtime:
+        with anyio.fail_after(120):
+            result = await Agent(model, runtime).run("\ud800" + "é" * 900_000)
+    assert len(model.requests) == len(list(hostile_turns())), result.reason
+    collected = providers.all_ended()
+    assert len(collected.named("chat scripted")) == len(model.requests)
+    for span in collected.spans:
+        assert len(span.name) <= 300
+        assert span.name.isprintable()
+        for name, value in span.attributes.items():
+            most = 32_000 if "messages" in name or "system" in name else 8_192 if ".tool.call." in name else 256
+            assert not isinstance(value, str) or len(value) <= most, name
+    assert not [each for each in caplog.records if not each.name.startswith("callgate")]
+    assert all(each.getMessage().isprintable() for each in caplog.records)
+    assert collected.total("gen_ai.client.token.usage") < 10**14
 
 
 CHAIN = json.dumps(
