@@ -72,6 +72,10 @@ async def test_a_task_is_one_tree_with_usage_and_its_transcripts_id(
     assert task.attributes["callgate.task.outcome"] == "answered"
     assert all(("gen_ai.response.time_to_first_chunk" in each.attributes) == stream for each in chats)
     assert collected.metric("gen_ai.client.token.usage", gen_ai__token__type="input") == [2]
+    for kind, spent in (("input", result.usage.input_tokens), ("output", result.usage.output_tokens)):
+        assert collected.total("gen_ai.client.token.usage", gen_ai__token__type=kind) == spent > 0
+    seconds = collected.total("gen_ai.client.operation.duration", gen_ai__operation__name="chat")
+    assert 0 < seconds < collected.total("gen_ai.client.operation.duration", gen_ai__operation__name="invoke_agent")
     assert collected.metric("gen_ai.client.operation.duration", gen_ai__operation__name="chat") == [2]
     assert "Tokyo" not in str(collected.spans)
 

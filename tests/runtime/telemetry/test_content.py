@@ -130,15 +130,6 @@ async def test_a_programs_own_exceptions_are_one_kind_in_metrics(reporting: Repo
     assert {s.attributes["error.type"] for s in collector.spans} == {"Mine0", "Mine1", "Mine2", "ZeroDivisionError"}
 
 
-async def test_guests_and_pool_misses_are_measured(reporting: Reporting, providers: Providers) -> None:
-    async with reporting(echo, sandbox="jail", pool_size=0, max_guests=5) as runtime, runtime.session():
-        collector = providers.flush()
-        assert collector.metric("callgate.guests", callgate__state="in_use") == [1]
-        assert collector.metric("callgate.guests", callgate__state="idle") == [0]
-        assert collector.metric("callgate.guests.misses") == [1]
-    assert providers.flush().metric("callgate.guests", callgate__state="in_use") == [0]
-
-
 def test_large_arguments_are_left_out_and_of_a_large_result_the_beginning_is_shown() -> None:
     content = Content(Redaction().run(), lambda text: text)
     assert content.arguments(None, {"x": ["y" * 1000] * 10_000}).startswith("(not shown")

@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar, Final
-from weakref import WeakKeyDictionary, WeakValueDictionary
+from weakref import WeakSet, WeakValueDictionary
 
 from opentelemetry.context import Context, attach, get_current
 from opentelemetry.metrics import CallbackOptions, Histogram, Meter, MeterProvider, Observation, get_meter_provider
@@ -299,9 +299,7 @@ class Meters:
         meter = provider.get_meter("callgate", __version__, schema_url=names.schema_url)
         self._names = names
         self._provider = provider  # so that no other one gets its id
-        self._pools: WeakKeyDictionary[WarmPool, int] = WeakKeyDictionary()
-        """The misses of each pool that were counted."""
-        self._misses = 0
+        self._pools: WeakSet[WarmPool] = WeakSet()
         self._calls = meter.create_histogram(
             names.call_duration, "s", "Duration of tool calls", explicit_bucket_boundaries_advisory=SECONDS
         )
@@ -313,9 +311,8 @@ class Meters:
             names.run_duration, "s", "Duration of programs and plans", explicit_bucket_boundaries_advisory=SECONDS
         )
         meter.create_observable_gauge(names.guests, [self._observed_guests], "{guest}", "Guests in use, and idle")
-        meter.create_observable_counter(
-            names.pool_misses, [self._observed_misses], "{guest}", "Guests opened while a run waited for them"
-        )
+        self._misses = meter.create_counter(names.pool_misses, "{guest}", "Guests opened while a run waited for them")
+        self._missed(0)  # the series exists from the beginning
 
     @classmethod
     def of(cls, provider: MeterProvider, names: Names) -> Meters:
@@ -328,7 +325,8 @@ class Meters:
 
     def watch(self, pool: WarmPool) -> None:
         """Count the guests of a pool, as long as it exists."""
-        self._pools.setdefault(pool, 0)
+        self._pools.add(pool)
+        pool.on_miss = self._missed
 
     def run_ended(self, seconds: float, attributes: Attributes, context: Context | None) -> None:
         """Count a run."""
@@ -345,12 +343,11 @@ class Meters:
         yield Observation(sum(pool.in_use for pool in pools), {self._names.state: "in_use"})
         yield Observation(sum(pool.idle for pool in pools), {self._names.state: "idle"})
 
-    def _observed_misses(self, _: CallbackOptions) -> Iterable[Observation]:
-        for pool in list(self._pools):
-            misses = pool.misses
-            self._misses += misses - self._pools[pool]
-            self._pools[pool] = misses
-        yield Observation(self._misses)
+    def _missed(self, guests: int = 1) -> None:
+        try:
+            self._misses.add(guests)
+        except Exception:
+            logger.exception("a metric could not be recorded")
 
 
 def _with_trace_ids(record: logging.LogRecord) -> bool:
