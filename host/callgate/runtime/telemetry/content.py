@@ -23,6 +23,7 @@ MOST_CHARACTERS: Final = 8192
 _MOST_READ: Final = 256 * 1024
 """Characters of a text that are redacted for a span. Larger arguments are left out."""
 _MOST_LABEL: Final = 256
+_JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str)
 
 
 def clean(text: str, most: int = MOST_CHARACTERS) -> str:
@@ -58,7 +59,7 @@ class Content:
         """The arguments of a call, as JSON text."""
         if json_size(arguments, _MOST_READ) > _MOST_READ:
             return "(not shown: the arguments are large)"
-        return self._quietly(lambda: _json(self._redaction.arguments(tool, arguments)))
+        return self._quietly(lambda: _JSON.encode(self._redaction.arguments(tool, arguments)))
 
     def result(self, tool: Tool | None, text: str) -> str:
         """A result, given as JSON text."""
@@ -100,7 +101,3 @@ class Content:
         except Exception:
             logger.exception("redacting the content of a span failed; the span has none of it")
             return REDACTED
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
