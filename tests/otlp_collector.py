@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace import Span, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 __all__ = ["Collector", "Providers", "ReceivedSpan", "collecting"]
@@ -55,6 +56,8 @@ class Collector:
     spans: list[ReceivedSpan] = field(default_factory=list)
     points: list[tuple[str, dict[str, Any], Any]] = field(default_factory=list)
     """Metrics: the name, the attributes, and the protobuf point (`as_int`, `as_double`, `sum`, `count`)."""
+    schemas: set[str] = field(default_factory=set)
+    """Addresses of the conventions that spans and metrics say they follow."""
     faults: list[str] = field(default_factory=list)
     """Requests that could not be read."""
 
@@ -86,17 +89,25 @@ class Collector:
     def metric(self, name: str, **attributes: Any) -> list[Any]:
         """The last values of a metric, one for each set of attributes that includes `attributes`: the value of a
         counter or gauge, the count of a histogram."""
+        return [value_of(point) for point in self._last(name, attributes)]
+
+    def total(self, name: str, **attributes: Any) -> float:
+        """The sum of everything that was recorded in a histogram with these attributes."""
+        return sum(float(point.sum) for point in self._last(name, attributes))
+
+    def _last(self, name: str, attributes: dict[str, Any]) -> list[Any]:
         last: dict[tuple[Any, ...], Any] = {}
         for each, own, point in self.points:
             wanted = {key.replace("__", "."): value for key, value in attributes.items()}
             if each == name and wanted.items() <= own.items():
                 last[tuple(sorted(own.items()))] = point
-        return [value_of(point) for point in last.values()]
+        return list(last.values())
 
     def receive(self, path: str, body: bytes) -> None:
         """Keep one request."""
         if path == "/v1/traces":
             traces = ExportTraceServiceRequest.FromString(body)
+            self.schemas |= {group.schema_url for each in traces.resource_spans for group in each.scope_spans}
             self.spans += [
                 _received(span, group.scope.name)
                 for each in traces.resource_spans
@@ -105,6 +116,7 @@ class Collector:
             ]
         elif path == "/v1/metrics":
             metrics = ExportMetricsServiceRequest.FromString(body)
+            self.schemas |= {group.schema_url for each in metrics.resource_metrics for group in each.scope_metrics}
             self.points += [
                 (metric.name, _attributes(point.attributes), point)
                 for each in metrics.resource_metrics
@@ -114,6 +126,17 @@ class Collector:
             ]
 
 
+class Begun(SpanProcessor):
+    """Keeps the id of every span that has begun."""
+
+    def __init__(self) -> None:
+        self.ids: dict[str, str] = {}
+        """Names by id."""
+
+    def on_start(self, span: Span, parent_context: Context | None = None) -> None:
+        self.ids[f"{span.get_span_context().span_id:016x}"] = span.name
+
+
 @dataclass(frozen=True)
 class Providers:
     """Providers of the OpenTelemetry SDK that export to a collector."""
@@ -121,6 +144,7 @@ class Providers:
     collector: Collector
     tracer: TracerProvider
     meter: MeterProvider
+    begun: Begun
 
     def flush(self) -> Collector:
         """Export everything that has ended, and return the collector."""
@@ -128,6 +152,16 @@ class Providers:
         assert self.meter.force_flush()
         assert not self.collector.faults
         return self.collector
+
+    def all_ended(self) -> Collector:
+        """The same; fails if a span has begun and has not arrived with its end, once, below a parent that has."""
+        collector = self.flush()
+        arrived = [span.id for span in collector.spans]
+        assert len(arrived) == len(set(arrived))
+        assert not {id: name for id, name in self.begun.ids.items() if id not in arrived}
+        collector.tree()
+        assert all(span.end >= span.start for span in collector.spans)
+        return collector
 
 
 @contextmanager
@@ -156,11 +190,13 @@ def collecting() -> Iterator[Providers]:
         thread.start()
         collector.endpoint = f"http://127.0.0.1:{server.server_port}"
         tracer = TracerProvider(shutdown_on_exit=False)
+        begun = Begun()
+        tracer.add_span_processor(begun)
         tracer.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(f"{collector.endpoint}/v1/traces")))
         exporter = OTLPMetricExporter(f"{collector.endpoint}/v1/metrics")
         meter = MeterProvider([PeriodicExportingMetricReader(exporter, 3_600_000)], shutdown_on_exit=False)
         try:
-            yield Providers(collector, tracer, meter)
+            yield Providers(collector, tracer, meter, begun)
         finally:
             tracer.shutdown()
             meter.shutdown()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Callable
 
 import anyio
 import anyio.abc
@@ -45,8 +46,8 @@ class WarmPool:
         self._size = size
         self._max_guests = max_guests
         self._queue_seconds = queue_seconds
-        self.misses = 0
-        """Guests that were opened while a run waited for them."""
+        self.on_miss: Callable[[], None] = lambda: None
+        """Called when a guest is opened while a run waits for it."""
         self._slots = anyio.Semaphore(max_guests)
         self._idle: deque[Guest] = deque()
         self._ending: deque[Guest] = deque()
@@ -109,7 +110,7 @@ class WarmPool:
                 ) from None
         try:
             if files:
-                self.misses += 1
+                self.on_miss()
                 guest: Guest = await getattr(self._backend, "open_with")(allowance, files)  # noqa: B009 (an optional verb)
                 return guest
             while self._idle and allowance == self._allowance:
@@ -123,7 +124,7 @@ class WarmPool:
                 if healthy:
                     return guest
                 self._end(guest)
-            self.misses += 1
+            self.on_miss()
             return await self._backend.open(allowance)
         except BaseException:
             self._slots.release()

@@ -6,11 +6,11 @@ import json
 import os
 import subprocess
 import sys
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 
-from callgate import ConfigurationError, Redaction, Runtime, Telemetry, ToolError, tool
+from callgate import ConfigurationError, Redaction, Runtime, Secret, Telemetry, ToolError, tool
 from callgate.runtime.telemetry.content import MOST_CHARACTERS, Content, clean, label
 from callgate.runtime.telemetry.names import TABLES
 from otlp_collector import Providers
@@ -54,6 +54,35 @@ async def test_content_is_bounded_and_redacted_everywhere(reporting: Reporting, 
         assert "[gone]" in span.attributes["gen_ai.tool.call.arguments"]
         assert all(len(each) <= MOST_CHARACTERS for each in span.attributes.values() if isinstance(each, str))
     assert collector.one("execute_tool spills").message == "cannot use [gone]"
+
+
+@tool
+async def login(user: str) -> Annotated[str, Secret]:
+    return SECRET
+
+
+@tool(read_only=True)
+async def opens(password: Annotated[str, Secret]) -> str:
+    return "open"
+
+
+async def test_a_secret_of_a_call_is_not_in_what_the_run_prints_says_or_was_given(
+    reporting: Reporting, providers: Providers
+) -> None:
+    step = {"id": "a", "tool": "opens", "arguments": {"password": SECRET}}
+    never = {"id": "b", "tool": "opens", "arguments": {"password": f"{SECRET}-2"}, "depends_on": ["a"]}
+    async with reporting(login, opens, spills, content=True, sandbox="jail") as runtime:
+        printed = await runtime.execute_code("import math\nt = await login(user='x')\nprint(t)\nt")
+        assert SECRET in printed.logs
+        assert SECRET in printed.value
+        await runtime.execute_code("t = await login(user='x')\nawait spills(value=t)\nraise ValueError(t)")
+        await runtime.execute_tool_plan({"steps": [step]})
+        await runtime.execute_tool_plan(json.dumps({"steps": [step, {**never, "tool": "none"}]}))
+        await runtime.handle("opens", {"password": SECRET})
+    collector = providers.flush()
+    assert len(collector.spans) >= 8
+    assert SECRET not in repr(collector.spans)
+    assert "print(t)" in repr(collector.spans)
 
 
 async def test_a_redaction_that_fails_shows_nothing(providers: Providers, caplog: pytest.LogCaptureFixture) -> None:
@@ -101,30 +130,10 @@ async def test_a_programs_own_exceptions_are_one_kind_in_metrics(reporting: Repo
     assert {s.attributes["error.type"] for s in collector.spans} == {"Mine0", "Mine1", "Mine2", "ZeroDivisionError"}
 
 
-async def test_guests_and_pool_misses_are_measured(reporting: Reporting, providers: Providers) -> None:
-    async with reporting(echo, sandbox="jail", pool_size=0, max_guests=5) as runtime, runtime.session():
-        collector = providers.flush()
-        assert collector.metric("callgate.guests", callgate__state="in_use") == [1]
-        assert collector.metric("callgate.guests", callgate__state="idle") == [0]
-        assert collector.metric("callgate.guests.misses") == [1]
-    assert providers.flush().metric("callgate.guests", callgate__state="in_use") == [0]
-
-
-def test_large_values_are_not_redacted_but_left_out() -> None:
-    asked: list[str] = []
-
-    def redact(text: str) -> str:
-        asked.append(text)
-        return text
-
-    content = Content(True, Redaction(), redact)
-    shown = content.arguments(None, {"x": ["y" * 1000] * 10_000})
-    assert shown is not None
-    assert shown.startswith("(not shown")
-    shown = content.result(None, "1" * 1_000_000)
-    assert shown is not None
-    assert shown.startswith("(not shown")
-    assert asked == []
+def test_large_arguments_are_left_out_and_of_a_large_result_the_beginning_is_shown() -> None:
+    content = Content(Redaction().run(), lambda text: text)
+    assert content.arguments(None, {"x": ["y" * 1000] * 10_000}).startswith("(not shown")
+    assert content.result(None, json.dumps(["y" * 1000] * 10_000)).startswith('["yyy')
 
 
 @pytest.mark.parametrize("text", ["\ud800", "a\x00b", "é" * 20_000, "\U0001f600" * 20_000])

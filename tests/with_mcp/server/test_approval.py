@@ -81,7 +81,7 @@ async def test_the_operator_may_approve_everything(served: Served) -> None:
 
 async def test_a_client_that_fails_at_asking(served: Served) -> None:
     def fails(_: ElicitRequestParams) -> ElicitResult:
-        raise RuntimeError
+        raise MCPError(code=-32000, message=f"no\nERROR forged{'x' * 100_000}")
 
     ear = Ear()
     ear.answer = fails
@@ -89,6 +89,9 @@ async def test_a_client_that_fails_at_asking(served: Served) -> None:
         result = await client.call_tool("execute_code", WIPES)
     assert result.is_error
     assert wiped(served) == ""
+    (line,) = (line for line in served.log.splitlines() if "forged" in line)  # of the client's words, one short line
+    assert "the client could not ask its user: no\\nERROR forged" in line
+    assert len(line) < 500
 
 
 @pytest.mark.parametrize("era", ERAS)

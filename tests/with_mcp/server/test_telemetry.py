@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -12,9 +13,7 @@ import pytest
 from mcp import Client
 
 from otlp_collector import Collector, Providers, collecting
-from with_mcp.server.served import ERAS, Served, text
-
-pytestmark = pytest.mark.anyio
+from with_mcp.server.served import ERAS, SECONDS, Served, text
 
 START = """
 import sys
@@ -93,6 +92,7 @@ def of_trace(collector: Collector, trace: str) -> list[str]:
     return [("SERVER", "CLIENT")[each.kind - 2] for each in sorted(spans.values(), key=lambda each: each.start)]
 
 
+@pytest.mark.anyio
 @pytest.mark.slow
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 @pytest.mark.parametrize("era", ERAS)
@@ -108,6 +108,7 @@ async def test_a_call_through_the_gateway_is_one_trace_and_each_hop_is_in_it_onc
     assert of_trace(collected, trace) == ["SERVER", "CLIENT", "SERVER"]
 
 
+@pytest.mark.anyio
 @pytest.mark.slow
 async def test_no_trace_context_of_a_client_breaks_a_call(traced: Traced, providers: Providers) -> None:
     hostile: list[Any] = [
@@ -127,3 +128,50 @@ async def test_no_trace_context_of_a_client_breaks_a_call(traced: Traced, provid
             assert "4" in await weather(client, meta=meta)
     spans = providers.flush().spans
     assert all(len(str(span.attributes)) < 2_000 for span in spans)
+
+
+HELLO = {
+    "jsonrpc": "2.0", "id": 0, "method": "initialize",
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {},
+               "clientInfo": {"name": "n" * 99_999, "version": ""}},
+}  # fmt: skip
+BIG = 1_000_000
+
+
+def requests() -> Iterator[dict[str, Any]]:
+    """What a hostile client sends after its first request."""
+    yield {"method": "notifications/initialized"}
+    for n, name in enumerate(("x" * BIG, "a\nb\x1b[31m", "a\ud800b", "\0", 7, {"a": "x" * BIG})):
+        yield {"id": n + 1, "method": "tools/call", "params": {"name": name, "arguments": {}}}
+        yield {"id": n + 101, "method": "prompts/get", "params": {"name": name}}
+    yield {"id": "i" * BIG, "method": "tools/call", "params": {"name": "get_weather", "arguments": {"city": "Oslo"}}}
+    for n, method in enumerate(("m" * BIG, "tools/call\nm", "m\ud800")):
+        yield {"id": n + 201, "method": method, "params": {"name": "x" * BIG}}
+        yield {"method": method, "params": {"name": "x" * BIG}}
+    yield {"id": 301, "method": "resources/read", "params": {"uri": "u:" + "x" * BIG}}
+    yield {"id": 302, "method": "tools/list", "params": {"cursor": "x" * BIG}}
+
+
+def test_nothing_that_a_client_sends_makes_a_span_long_or_breaks_its_export(
+    served: Served, providers: Providers
+) -> None:
+    (served.folder / "start.py").write_text(START)
+    lines = [json.dumps(HELLO), *(json.dumps({"jsonrpc": "2.0", **each}) for each in requests())]
+    said = subprocess.run(
+        [sys.executable, "start.py", "serve", "--tools", "tools.py", "--pass", "get_weather"],
+        cwd=served.folder, env=served.environment | {"OTEL_EXPORTER_OTLP_ENDPOINT": providers.collector.endpoint},
+        input="\n".join(lines) + "\n", capture_output=True, text=True, timeout=SECONDS,
+    )  # fmt: skip
+    answers = {str(each.get("id")): each for each in map(json.loads, said.stdout.split("\n")[:-1])}
+    assert "4" in answers["i" * BIG]["result"]["content"][0]["text"]
+    assert "there is no tool" in answers["1"]["result"]["content"][0]["text"]
+    collected = providers.flush()
+    assert len(collected.spans) >= len(answers)
+    assert {"initialize", "tools/call get_weather", "execute_tool get_weather"} <= {
+        each.name for each in collected.spans
+    }
+    for span in collected.spans:
+        assert len(span.name) <= 600
+        assert span.name.isprintable()
+        assert len(span.message) <= 1_000
+        assert len(repr((span.attributes, span.events))) <= 5_000

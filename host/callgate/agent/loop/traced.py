@@ -40,8 +40,8 @@ def traced_task(log: EventLog) -> Iterator[None]:
                     tracer.names.resumed: state.resumed or None,
                 }
             )
-            if tracer.telemetry.include_content:
-                asked = {"role": "user", "parts": [shown_text(tracer, state.task.task)]}
+            if tracer.content is not None:
+                asked = {"role": "user", "parts": [shown_text(tracer.content, state.task.task)]}
                 span.content(tracer.names.input_messages, [asked])
             try:
                 yield
@@ -68,6 +68,6 @@ def _end(tracer: Tracing, span: AgentSpan, log: EventLog) -> None:
     span.set({tracer.names.outcome: end.outcome})
     if end.outcome not in ("answered", "interrupted"):
         span.failed(end.outcome)
-    if tracer.telemetry.include_content and end.answer:
-        answer = shown_assistant(tracer, Assistant(text=end.answer), "stop")
+    if tracer.content is not None and end.answer:
+        answer = shown_assistant(tracer.content, Assistant(text=end.answer), "stop")
         span.content(tracer.names.output_messages, [answer])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
+from callgate.runtime.telemetry.content import Content
 from callgate.runtime.telemetry.tracing import AgentSpan, Tracing, newest, tracing
 
+from .fitting import fit
 from .model import Assistant, Delta, Ended, Message, Model, Reply, Request, ToolReplies, User
 
 __all__ = ["chat", "shown_assistant", "shown_text"]
@@ -16,6 +18,8 @@ FINISHED: Final[dict[Ended, str]] = {
     "answered": "stop", "calls": "tool_call", "cut": "length", "refused": "content_filter", "empty": "stop"
 }  # fmt: skip
 """How a reply ended, in the conventions' words."""
+_MOST_CALLS: Final = 64
+"""Calls of one turn whose arguments and results are looked at."""
 
 
 async def chat(model: Model, request: Request, *, on_delta: Callable[[Delta], None] | None = None) -> Reply:
@@ -42,15 +46,17 @@ async def chat(model: Model, request: Request, *, on_delta: Callable[[Delta], No
                 names.output_type: None if request.json_schema is None else "json",
             }
         )
-        if tracer.telemetry.include_content:
+        content = tracer.content
+        if content is not None:
+            shown = newest(_message(content, each) for each in reversed(request.messages))
+            span.content(names.input_messages, shown)
             if request.system:
-                span.content(names.system, [shown_text(tracer, request.system)])
-            span.content(names.input_messages, newest(_shown(tracer, request.messages)))
+                span.content(names.system, [shown_text(content, request.system)])
         try:
             reply = await model.ask(request, on_delta=None if on_delta is None else noted)
         finally:
             span.set({names.first_chunk: first})
-        _note(tracer, span, model, reply)
+        _note(tracer, span, model, fit(reply, request))  # a model may answer with anything
         return reply
 
 
@@ -67,42 +73,39 @@ def _note(tracer: Tracing, span: AgentSpan, model: Model, reply: Reply) -> None:
             names.attempts: reply.attempts,
         }
     )
-    if tracer.telemetry.include_content:
-        span.content(names.output_messages, [shown_assistant(tracer, reply.turn, FINISHED[reply.ended])])
+    if tracer.content is not None:
+        shown = newest([shown_assistant(tracer.content, reply.turn, FINISHED[reply.ended])])
+        span.content(names.output_messages, shown)
     tracer.tokens(model.provider, model.name, input=usage.input_tokens, output=usage.output_tokens)
 
 
 # content, in the conventions' forms
 
 
-def shown_text(tracer: Tracing, text: str) -> dict[str, Any]:
+def shown_text(content: Content, text: str) -> dict[str, Any]:
     """A text as a part of a message."""
-    return {"type": "text", "content": tracer.text(text)}
+    return {"type": "text", "content": content.text(text)}
 
 
-def shown_assistant(tracer: Tracing, turn: Assistant, finished: str = "") -> dict[str, Any]:
-    """A turn of the model."""
-    parts = [shown_text(tracer, turn.text)] if turn.text else []
-    for call in turn.calls:
-        arguments: Any = tracer.text(call.written) if call.fault else tracer.arguments(call.name, call.arguments)
-        parts.append({"type": "tool_call", "id": call.id[:256], "name": call.name[:256], "arguments": arguments})
+def shown_assistant(content: Content, turn: Assistant, finished: str = "") -> dict[str, Any]:
+    """A turn of the model. Its calls come first into the redaction, which learns their secrets."""
+    calls = []
+    for call in turn.calls[:_MOST_CALLS]:
+        arguments = content.text(call.written) if call.fault else content.arguments_of(call.name, call.arguments)
+        calls.append({"type": "tool_call", "id": call.id[:256], "name": call.name[:256], "arguments": arguments})
+    parts = [shown_text(content, turn.text), *calls] if turn.text else calls
     return {"role": "assistant", "parts": parts} | ({"finish_reason": finished} if finished else {})
 
 
-def _shown(tracer: Tracing, messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """The newest messages; a long conversation is not walked wholly at each turn."""
-    return [_message(tracer, each) for each in messages[-32:]]
-
-
-def _message(tracer: Tracing, message: Message) -> dict[str, Any]:
+def _message(content: Content, message: Message) -> dict[str, Any]:
     match message:
         case User():
-            return {"role": "user", "parts": [shown_text(tracer, message.text)]}
+            return {"role": "user", "parts": [shown_text(content, message.text)]}
         case ToolReplies():
             parts = [
-                {"type": "tool_call_response", "id": each.id[:256], "response": tracer.result(each.name, each.text)}
-                for each in message.replies[:64]
+                {"type": "tool_call_response", "id": each.id[:256], "response": content.result_of(each.name, each.text)}
+                for each in message.replies[:_MOST_CALLS]
             ]
             return {"role": "tool", "parts": parts}
         case Assistant():
-            return shown_assistant(tracer, message)
+            return shown_assistant(content, message)

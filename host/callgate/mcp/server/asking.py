@@ -135,7 +135,7 @@ def in_the_middle(context: Context, client: Client, seconds: float) -> Ask:
                         question.message, question.requested_schema, context.request_id
                     )
                 except (MCPError, ValidationError) as error:
-                    logger.warning("the client could not ask its user: %s", error)
+                    logger.warning("the client could not ask its user: %s", printable(str(error)[:200]))
                     return ElicitResult(action="cancel")
         return NOT_ANSWERED
 

@@ -12,13 +12,14 @@ import logging
 import sys
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import anyio
 import anyio.abc
 from mcp.server.connection import Connection
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel.server import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
@@ -43,6 +44,7 @@ from callgate.mcp.verbatim import Sent, on_answer
 from callgate.runtime import Runtime
 from callgate.runtime.gate.watching import origin
 from callgate.runtime.model import META_TOOLS, meant
+from callgate.runtime.telemetry.content import label
 from callgate.tools.faults import did_you_mean
 from callgate.version import __version__
 
@@ -124,6 +126,7 @@ class Gateway:
             get_tool_input_schema=self._input_schema,
         )
         self.server.add_request_handler("logging/setLevel", SetLevelRequestParams, self._set_level)
+        self.server.middleware.insert(0, _labelled)  # before the SDK's own, which makes the spans
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, _: Server[Lifespan]) -> AsyncIterator[Lifespan]:
@@ -309,6 +312,16 @@ class Gateway:
                 f"the tool {name[:60]!r} is not called by itself here: make it a step of a plan, with execute_tool_plan"
             )
         return f"the tool {name[:60]!r} is not offered here"
+
+
+async def _labelled(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    """Cut a request's method, id and name to a short line, as every label of a span. No tool has a longer name."""
+    id, params = ctx.request_id, ctx.params
+    if isinstance(id, str):
+        id = label(id)
+    if params and isinstance(name := params.get("name"), str):
+        params = {**params, "name": label(name)}
+    return await call_next(replace(ctx, method=label(ctx.method), request_id=id, params=params))
 
 
 @contextlib.contextmanager

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from callgate.plan.sizes import json_size
-from callgate.runtime.redaction import REDACTED, Redaction
-from callgate.tools import Tool
+from callgate.runtime.redaction import REDACTED, Redaction, RunRedaction
+from callgate.tools import Registry, Tool
 from callgate.tools.faults import printable
+
+from .options import Telemetry
 
 __all__ = ["MOST_CHARACTERS", "Content", "clean", "label"]
 
@@ -20,8 +21,9 @@ logger = logging.getLogger("callgate")
 MOST_CHARACTERS: Final = 8192
 """Of arguments, a result, a program or a message in a span; the rest is cut."""
 _MOST_READ: Final = 256 * 1024
-"""Characters of a value that is redacted for a span; of a larger one, a span has the size alone."""
+"""Characters of a text that are redacted for a span. Larger arguments are left out."""
 _MOST_LABEL: Final = 256
+_JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str)
 
 
 def clean(text: str, most: int = MOST_CHARACTERS) -> str:
@@ -37,40 +39,59 @@ def label(text: str) -> str:
 
 
 class Content:
-    """The content of spans; nothing unless it is included.
+    """The content of the spans of one run, or of an agent's task with all of its runs.
 
     Args:
-        included: whether spans have content.
-        redaction: of the runtime.
+        redaction: of the run. It learns secrets from calls, and finds them in texts that come later.
         redact: of the telemetry, applied after it.
     """
 
-    def __init__(self, included: bool, redaction: Redaction, redact: Callable[[str], str] | None) -> None:
-        self.included = included
+    def __init__(self, redaction: RunRedaction, redact: Callable[[str], str] | None) -> None:
         self._redaction = redaction
         self._redact = redact
 
-    def arguments(self, tool: Tool | None, arguments: Any) -> str | None:
+    @classmethod
+    def of(cls, telemetry: Telemetry, redaction: Redaction, registry: Registry) -> Content | None:
+        """The content of a run's spans; None if they have none."""
+        return cls(redaction.run(registry), telemetry.redact) if telemetry.include_content else None
+
+    def arguments(self, tool: Tool | None, arguments: Any) -> str:
         """The arguments of a call, as JSON text."""
-        if not self.included:
-            return None
         if json_size(arguments, _MOST_READ) > _MOST_READ:
             return "(not shown: the arguments are large)"
-        return self._quietly(lambda: _json(self._redaction.arguments(tool, arguments)))
+        return self._quietly(lambda: _JSON.encode(self._redaction.arguments(tool, arguments)))
 
-    def result(self, tool: Tool | None, text: str | None) -> str | None:
+    def result(self, tool: Tool | None, text: str) -> str:
         """A result, given as JSON text."""
-        if not self.included or text is None:
-            return None
-        if tool is None or len(text) > _MOST_READ:
-            return f"(not shown: the result has {len(text)} characters)"
-        return self._quietly(partial(self._redaction.result, tool, text))
+        return self._quietly(lambda: self._redaction.result(tool, text))
 
-    def text(self, text: str | None) -> str | None:
-        """A text that is no JSON: a program, an error, a model's words."""
-        if not self.included or text is None:
-            return None
-        return self._quietly(partial(self._redaction.text, text[:_MOST_READ]))
+    def plan(self, plan: Any) -> str:
+        """A plan: a JSON value, or the text of one."""
+        if not isinstance(plan, str):
+            return self.arguments(None, plan)
+        return self._quietly(lambda: self._redaction.plan(plan[:_MOST_READ]))
+
+    def text(self, text: str) -> str:
+        """A text that is not JSON: a program, an error, a model's words."""
+        return self._quietly(lambda: self._redaction.text(text[:_MOST_READ]))
+
+    # of a model's messages
+
+    def arguments_of(self, name: str, arguments: Mapping[str, Any]) -> Any:
+        """The arguments of a model's call, as a JSON value; as text if they are cut."""
+        shown = self.arguments(self._redaction.tool(name), arguments)
+        try:
+            return json.loads(shown)
+        except (ValueError, RecursionError):
+            return shown
+
+    def result_of(self, name: str, text: str) -> str:
+        """The result of a model's call: JSON text, or an error's words."""
+        try:
+            json.loads(text)
+        except (ValueError, RecursionError):
+            return self.text(text)
+        return self.result(self._redaction.tool(name), text)
 
     def _quietly(self, redacted: Callable[[], str]) -> str:
         """The text, redacted once more and cut; where a function fails, nothing of it."""
@@ -80,7 +101,3 @@ class Content:
         except Exception:
             logger.exception("redacting the content of a span failed; the span has none of it")
             return REDACTED
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)

@@ -41,7 +41,6 @@ class Names:
     first_chunk: str = "gen_ai.response.time_to_first_chunk"
     cached_tokens: str = "gen_ai.usage.cache_read.input_tokens"
     response_model: str = "gen_ai.response.model"
-    response_id: str = "gen_ai.response.id"
     finish_reasons: str = "gen_ai.response.finish_reasons"
     input_tokens: str = "gen_ai.usage.input_tokens"
     output_tokens: str = "gen_ai.usage.output_tokens"
@@ -50,7 +49,6 @@ class Names:
     token_type: str = "gen_ai.token.type"
     tool: str = "gen_ai.tool.name"
     tool_type: str = "gen_ai.tool.type"
-    tool_description: str = "gen_ai.tool.description"
     call_id: str = "gen_ai.tool.call.id"
     call_arguments: str = "gen_ai.tool.call.arguments"
     call_result: str = "gen_ai.tool.call.result"
@@ -118,5 +116,8 @@ TABLES: Final[dict[Conventions, Names]] = {
         input_messages="callgate.input.messages",
         output_messages="callgate.output.messages",
         system="callgate.system_instructions",
+        request_stream="callgate.request.stream",
+        first_chunk="callgate.response.time_to_first_chunk",
+        cached_tokens="callgate.usage.cache_read.input_tokens",
     ),
 }

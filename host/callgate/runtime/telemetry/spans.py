@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar, Final
-from weakref import WeakKeyDictionary, WeakValueDictionary
+from weakref import WeakSet, WeakValueDictionary
 
 from opentelemetry.context import Context, attach, get_current
 from opentelemetry.metrics import CallbackOptions, Histogram, Meter, MeterProvider, Observation, get_meter_provider
@@ -40,12 +40,13 @@ from callgate.runtime.gate.watching import CallWatch, RunStart, RunWatch, place
 from callgate.runtime.redaction import Redaction
 from callgate.runtime.result import CodeResult
 from callgate.sandbox.pool import WarmPool
-from callgate.tools import Tool
+from callgate.tools import Registry, Tool
 from callgate.version import __version__
 
 from .content import Content, label
 from .names import SECONDS, TABLES, Names
 from .options import Telemetry
+from .tracing import tracing
 
 __all__ = ["Meters", "OpenSpan", "Spans", "current", "instruments", "mark_failed"]
 
@@ -59,6 +60,8 @@ _RUN_ERRORS: Final = frozenset(
 )  # fmt: skip
 _MOST_OF_RESULT: Final = 4096
 """Characters of a run's result: what its model would read."""
+_LOGGERS: Final = ("callgate", "callgate.mcp", "callgate.mcp.servers")
+"""All of ours: a logger's filter does not hold for those below it."""
 _CANCELLATIONS: Final = frozenset({"CancelledError", "Cancelled", "GeneratorExit"})
 
 
@@ -116,7 +119,6 @@ class Spans:
         essential: a runtime works on without its spans.
         tracer: makes spans.
         names: the names of spans, attributes and metrics.
-        content: what spans have of content.
         meters: the metrics.
     """
 
@@ -124,25 +126,34 @@ class Spans:
 
     def __init__(self, telemetry: Telemetry, redaction: Redaction) -> None:
         self.names = TABLES[telemetry.conventions]
-        self.content = Content(telemetry.include_content, redaction, telemetry.redact)
+        self._telemetry = telemetry
+        self._redaction = redaction
         provider = telemetry.tracer_provider or get_tracer_provider()
         self.tracer = provider.get_tracer("callgate", __version__, schema_url=self.names.schema_url)
         self.meters = Meters.of(telemetry.meter_provider or get_meter_provider(), self.names)
-        if not any(isinstance(each, _WithTraceIds) for each in logger.filters):
-            logger.addFilter(_WithTraceIds())
+        for name in _LOGGERS:
+            logging.getLogger(name).addFilter(_with_trace_ids)  # the same one, which is added once
 
     def run(self, start: RunStart) -> RunWatch:
         return RunSpan(self, start)
+
+    def content(self, registry: Registry) -> Content | None:
+        """What the spans of a run that begins have of content; None for nothing."""
+        task = tracing.get()
+        if task is not None and task.telemetry is self._telemetry:
+            return task.content  # shared: what a program prints comes to the model
+        return Content.of(self._telemetry, self._redaction, registry)
 
 
 class RunSpan:
     """The span of a run. A single call has its own span alone."""
 
-    __slots__ = ("_began", "_open", "calls", "spans", "start")
+    __slots__ = ("_began", "_open", "calls", "content", "spans", "start")
 
     def __init__(self, spans: Spans, start: RunStart) -> None:
         self.spans = spans
         self.start = start
+        self.content = spans.content(start.offer.registry)
         self.calls: dict[int, CallSpan] = {}
         """Calls under way, by the id of the object of their span."""
         self._open: OpenSpan | None = None
@@ -184,33 +195,34 @@ class RunSpan:
         """End the span."""
         if self._open is None:
             return
-        names, content = self.spans.names, self.spans.content
+        names, content = self.spans.names, self.content
         attributes: Attributes = {}
         failed = message = measured_as = None
         if error is not None:
-            kind = type(error).__name__
+            kind, message = type(error).__name__, str(error)
             failed = measured_as = "cancelled" if kind in _CANCELLATIONS else label(kind)
-            message = content.text(str(error))
         elif result is not None:
             attributes = _of_result(names, result)
             if result.error is not None:
-                failed, message = label(result.error.kind), content.text(result.error.message)
+                failed, message = label(result.error.kind), result.error.message
                 measured_as = failed if _is_ours(failed) else "ProgramError"
         if failed is not None:
             attributes[names.error_type] = failed
-        if content.included and self._open.span.is_recording():
+        said = None
+        if content is not None and self._open.span.is_recording():
             source = self.start.source
-            whole = content.text(source) if isinstance(source, str) else content.arguments(None, source)
-            attributes[names.call_arguments] = whole
+            shown = content.text(source) if self.start.kind == "code" else content.plan(source)
+            attributes[names.call_arguments] = shown
             if result is not None:
                 attributes[names.call_result] = content.text(result.for_model(_MOST_OF_RESULT))
+            said = None if message is None else content.text(message)
         measured: Attributes = {names.caller: self.start.kind}
         if result is not None:
             measured[names.path] = result.path
         if measured_as is not None:
             measured[names.error_type] = measured_as
         self.spans.meters.run_ended(time.perf_counter() - self._began, measured, self._open.context)
-        self._open.end(attributes, failed, message)
+        self._open.end(attributes, failed, said)
 
 
 class CallSpan:
@@ -257,7 +269,7 @@ class CallSpan:
     def ended(self, tool: Tool | None, text: str | None) -> None:
         """End the span."""
         record, spans, opened = self._record, self._run.spans, self._open
-        names, content = spans.names, spans.content
+        names, content = spans.names, self._run.content
         self._run.calls.pop(self._key, None)
         failed = None if record.status == "succeeded" else record.status
         measured: Attributes = {names.caller: record.caller, names.cached: record.cached}
@@ -278,12 +290,13 @@ class CallSpan:
                     attributes[names.approved_by] = label(record.approved_by)
             if record.fallback is not None:
                 attributes[names.fallback] = label(record.fallback)
-            if content.included:
+            if content is not None:
                 given = record.arguments if record.changed_arguments is None else record.changed_arguments
                 attributes[names.call_arguments] = content.arguments(tool, given)
                 if text is not None:
                     attributes[names.call_result] = content.result(tool, text)
-                message = content.text(record.error)
+                if record.error is not None:
+                    message = content.text(record.error)
         spans.meters.call_ended(record, measured, opened.context)
         opened.end(attributes, failed, message)
 
@@ -297,9 +310,7 @@ class Meters:
         meter = provider.get_meter("callgate", __version__, schema_url=names.schema_url)
         self._names = names
         self._provider = provider  # so that no other one gets its id
-        self._pools: WeakKeyDictionary[WarmPool, int] = WeakKeyDictionary()
-        """The misses of each pool that were counted."""
-        self._misses = 0
+        self._pools: WeakSet[WarmPool] = WeakSet()
         self._calls = meter.create_histogram(
             names.call_duration, "s", "Duration of tool calls", explicit_bucket_boundaries_advisory=SECONDS
         )
@@ -311,9 +322,8 @@ class Meters:
             names.run_duration, "s", "Duration of programs and plans", explicit_bucket_boundaries_advisory=SECONDS
         )
         meter.create_observable_gauge(names.guests, [self._observed_guests], "{guest}", "Guests in use, and idle")
-        meter.create_observable_counter(
-            names.pool_misses, [self._observed_misses], "{guest}", "Guests opened while a run waited for them"
-        )
+        self._misses = meter.create_counter(names.pool_misses, "{guest}", "Guests opened while a run waited for them")
+        self._missed(0)  # the series exists from the beginning
 
     @classmethod
     def of(cls, provider: MeterProvider, names: Names) -> Meters:
@@ -326,7 +336,8 @@ class Meters:
 
     def watch(self, pool: WarmPool) -> None:
         """Count the guests of a pool, as long as it exists."""
-        self._pools.setdefault(pool, 0)
+        self._pools.add(pool)
+        pool.on_miss = self._missed
 
     def run_ended(self, seconds: float, attributes: Attributes, context: Context | None) -> None:
         """Count a run."""
@@ -343,23 +354,20 @@ class Meters:
         yield Observation(sum(pool.in_use for pool in pools), {self._names.state: "in_use"})
         yield Observation(sum(pool.idle for pool in pools), {self._names.state: "idle"})
 
-    def _observed_misses(self, _: CallbackOptions) -> Iterable[Observation]:
-        for pool in list(self._pools):
-            misses = pool.misses
-            self._misses += misses - self._pools[pool]
-            self._pools[pool] = misses
-        yield Observation(self._misses)
+    def _missed(self, guests: int = 1) -> None:
+        try:
+            self._misses.add(guests)
+        except Exception:
+            logger.exception("a metric could not be recorded")
 
 
-class _WithTraceIds(logging.Filter):
-    """Gives log records the ids of the current span, by the names of OpenTelemetry's logging instrumentation."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        if not hasattr(record, "otelTraceID"):
-            context = get_current_span().get_span_context()
-            record.otelTraceID = format_trace_id(context.trace_id) if context.is_valid else "0"
-            record.otelSpanID = format_span_id(context.span_id) if context.is_valid else "0"
-        return True
+def _with_trace_ids(record: logging.LogRecord) -> bool:
+    """Give a log record the ids of the current span, by the names of OpenTelemetry's logging instrumentation."""
+    if not hasattr(record, "otelTraceID"):
+        context = get_current_span().get_span_context()
+        record.otelTraceID = format_trace_id(context.trace_id) if context.is_valid else "0"
+        record.otelSpanID = format_span_id(context.span_id) if context.is_valid else "0"
+    return True
 
 
 def _quietly_record(histogram: Histogram, value: float, attributes: Attributes, context: Context | None) -> None:

@@ -9,17 +9,15 @@ and nothing of agents and models. Imports no OpenTelemetry: `spans` does.
 from __future__ import annotations
 
 import json
-import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
-from callgate.runtime.redaction import REDACTED
-
+from .content import Content, clean
 from .names import SECONDS, TABLES, TOKENS
 
 if TYPE_CHECKING:
@@ -27,14 +25,10 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_NAME", "AgentSpan", "Tracing", "newest", "tracing"]
 
-logger = logging.getLogger("callgate")
-
 MAX_NAME: Final = 256
 """Characters of a name or an id in a span."""
-MAX_TEXT: Final = 8_000
-"""Characters of one text of content."""
 MAX_CONTENT: Final = 32_000
-"""Characters of an attribute with content, about: the newest messages that fit."""
+"""Characters of an attribute with messages: the newest that fit."""
 
 
 class AgentSpan:
@@ -55,8 +49,8 @@ class AgentSpan:
                 self._span.set_attribute(name, _name(value) if isinstance(value, str) else value)
 
     def content(self, name: str, value: Any) -> None:
-        """Set an attribute to a JSON text that is redacted and bounded already."""
-        self._span.set_attribute(name, json.dumps(value))
+        """Set an attribute to the text of a JSON value that is redacted and bounded already."""
+        self._span.set_attribute(name, _written(value))
 
     def failed(self, kind: str) -> None:
         """Say that it failed; the first kind stays."""
@@ -82,6 +76,8 @@ class Tracing:
         self.runtime = runtime
         self.task = ""
         """Id of the agent's task, which its spans share."""
+        self.content = Content.of(runtime.telemetry, runtime.redaction, runtime.registry)
+        """Of all spans of the task; None if they have none."""
         self.names = names = TABLES[runtime.telemetry.conventions]
         self._tracer, meter = instruments(runtime.telemetry)
         self._tokens = meter.create_histogram(
@@ -136,67 +132,40 @@ class Tracing:
         self._tokens.record(input, {**fixed, self.names.token_type: "input"})
         self._tokens.record(output, {**fixed, self.names.token_type: "output"})
 
-    # content
-
-    def text(self, text: str) -> str:
-        """A text as spans may have it: redacted, and cut."""
-        shown = self.runtime.redaction.text(text)
-        return self._checked(shown)
-
-    def arguments(self, tool: str, arguments: Mapping[str, Any]) -> Any:
-        """The arguments of a call as spans may have them."""
-        shown = self.runtime.redaction.arguments(self._tool(tool), dict(arguments))
-        written = self._checked(json.dumps(shown, ensure_ascii=False, default=str))
-        try:
-            return json.loads(written)
-        except ValueError:  # it was cut, or the operator's function made it something else
-            return written
-
-    def result(self, tool: str, text: str) -> str:
-        """A result as spans may have it."""
-        known = self._tool(tool)
-        try:
-            json.loads(text)
-        except (ValueError, RecursionError):
-            return self.text(text)
-        return self._checked(self.runtime.redaction.result(known, text))
-
-    def _tool(self, name: str) -> Any:
-        registry = self.runtime.registry
-        known = registry.resolve(name)
-        return None if known is None or known not in registry else registry.get(known)
-
-    def _checked(self, text: str) -> str:
-        if self.telemetry.redact is not None:
-            try:
-                text = self.telemetry.redact(text)
-            except Exception:
-                logger.exception("Telemetry(redact=...) failed; the text is left out")
-                text = REDACTED
-        return _clean(text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}...")
-
 
 tracing: ContextVar[Tracing | None] = ContextVar("callgate_tracing", default=None)
 """Set by an agent around its task: the requests to models inside have spans."""
 
 
-def newest(messages: Sequence[Any], most: int = MAX_CONTENT) -> list[Any]:
-    """The newest of these JSON values that fit into so many characters."""
-    kept: list[Any] = []
-    for each in reversed(messages):
-        most -= len(json.dumps(each))
-        if most < 0 and kept:
+def newest(messages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """As much of messages, the newest first, as fits into `MAX_CONTENT`; the newest last. Takes no more than it needs.
+
+    Args:
+        messages: each with `parts`, a list of JSON values.
+    """
+    kept: list[dict[str, Any]] = []
+    room = MAX_CONTENT
+    for message in messages:
+        parts = []
+        for part in message["parts"]:
+            room -= len(_written(part)) + 2
+            if room < 0:
+                break
+            parts.append(part)
+        if parts:
+            kept.append({**message, "parts": parts})
+        room -= 100  # its role and its end
+        if room < 0:
             break
-        kept.append(each)
     return kept[::-1]
 
 
+def _written(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
+
+
 def _name(text: str) -> str:
-    return _clean(text[:MAX_NAME])
-
-
-def _clean(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()
+    return clean(text[:MAX_NAME])
 
 
 def _kind_of(error: BaseException) -> str:
