@@ -10,8 +10,9 @@ from __future__ import annotations
 import html
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any, Final, Literal
 
 from callgate import cut
@@ -25,10 +26,12 @@ __all__ = [
     "Tone",
     "bar",
     "card",
+    "column",
     "duration",
     "escaped",
     "fact_list",
     "fold",
+    "headline",
     "plural",
     "section",
     "share",
@@ -87,9 +90,13 @@ class Sheet:
         """A JSON value as markup, indented."""
         return escaped(written(self.redaction.value(value)), most)
 
-    def brief(self, value: Any, most: int) -> str:
-        """A JSON value as markup, in one line."""
-        return _one_line(_compact(self.redaction.value(value)), most)
+    def given(self, arguments: Any, most: int) -> str:
+        """The arguments of a call as markup, in one line: ``(city="Oslo", days=3)``."""
+        shown = self.redaction.value(arguments)
+        if not isinstance(shown, Mapping):
+            return _one_line(f"({_compact(shown)})", most)
+        named = ", ".join(f"{name}={_compact(value)[: 4 * most]}" for name, value in islice(shown.items(), most))
+        return _one_line(f"({named})", most)
 
     def json(self, text: str, most: int = _TEXT_CHARACTERS, omitted: int = 0) -> str:
         """JSON text as markup, indented.
@@ -142,10 +149,7 @@ def _one_line(text: str, most: int) -> str:
 
 def written(value: Any) -> str:
     """A JSON value as text, indented if it is short; of one that cannot be written, why."""
-    try:
-        return indented(json.dumps(value, ensure_ascii=False))
-    except (RecursionError, ValueError, TypeError) as fault:
-        return f"cannot be shown: {type(fault).__name__}"
+    return indented(_compact(value))
 
 
 def _compact(value: Any) -> str:
@@ -180,6 +184,12 @@ def section(title: str, body: str, note: str = "") -> str:
 def fold(summary: str, body: str, *, kind: str = "", opened: bool = False) -> str:
     """A line that opens."""
     return f'<details class="{kind}"{" open" if opened else ""}><summary>{summary}</summary>{body}</details>'
+
+
+def headline(what: str, took: str, below: str = "") -> str:
+    """The summary of a fold: what happened, how long it took, and tags or an error below."""
+    more = f'<span class="below">{below}</span>' if below else ""
+    return f'<span class="what">{what}</span><span class="took">{took}</span>{more}'
 
 
 def fact_list(facts: Iterable[tuple[str, str]]) -> str:
@@ -219,6 +229,12 @@ def bar(start: float, took: float, wall: float, tone: str, waited: float = 0.0) 
     queue = share(waited, took)
     inner = f'<i style="width:{queue:.1f}%"></i>' if queue >= 1 else ""
     return f'<b class="{tone}" style="left:{left:.2f}%;width:{width:.2f}%">{inner}</b>'
+
+
+def column(left: float, width: float, height: float, tone: Tone) -> str:
+    """A column on the time axis; all numbers are shares of 1."""
+    place = f"left:{100 * left:.2f}%;width:{100 * width + 0.1:.2f}%;height:{100 * height:.1f}%"
+    return f'<b class="{tone}" style="{place}"></b>'
 
 
 def ticks(wall: float, parts: int = 4) -> Iterator[str]:

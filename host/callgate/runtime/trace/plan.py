@@ -10,16 +10,15 @@ from callgate.plan.outcomes import StepStatus
 from callgate.runtime.plans.result import PlanResult
 from callgate.runtime.plans.timeline import CRITICAL, MARKS, STATUS_WORDS, Row, lay_out
 
-from .calls import calls_of_a_place, scale
+from .calls import approval, calls_of_a_place, scale
 from .markup import SHORT, Sheet, Tone, bar, card, duration, fact_list, fold, plural, section
-from .program import artifacts_section, figures, limits_section
+from .program import artifacts_section, figures, limits_section, value_markup
 
 __all__ = ["plan_cards", "plan_sections", "plan_status"]
 
 _MOST_ROWS: Final = 400
 _MOST_OUTPUTS: Final = 50
 _MOST_FAULTS: Final = 50
-_VALUE: Final = 20_000
 _TONES: Final[dict[StepStatus, Tone]] = {"succeeded": "ok", "failed": "bad"}
 
 
@@ -57,15 +56,11 @@ def _sections(sheet: Sheet, result: PlanResult) -> Iterator[str]:
         note = "while the plan was being written"
         yield section("Calls", calls_of_a_place(sheet, result.calls), note)
     shown = [*result.outputs.items()][:_MOST_OUTPUTS]
-    outputs = (
-        f"<h3>{sheet.line(name)}</h3><pre>"
-        f"{sheet.text(value, _VALUE) if isinstance(value, str) else sheet.value(value, _VALUE)}</pre>"
-        for name, value in shown
-    )
+    outputs = (fact_list([(sheet.line(name), value_markup(sheet, value))]) for name, value in shown)
     yield section("Outputs", sheet.list(outputs, len(result.outputs), "outputs"))
     yield artifacts_section(sheet, result.artifacts)
     if result.plan:
-        written = fold("the plan that ran, as JSON", f"<pre>{sheet.value(result.plan, _VALUE)}</pre>")
+        written = fold("the plan that ran, as JSON", value_markup(sheet, result.plan))
         changed = "changed before it was allowed" if result.changed else ""
         yield section("Plan", written, changed)
     yield limits_section(result.usage, result.limits, len(result.calls))
@@ -103,7 +98,7 @@ def _row(sheet: Sheet, row: Row, wall: float) -> str:
     facts = fact_list(_facts(sheet, row))
     if len(row.calls) > 1:
         facts += calls_of_a_place(sheet, row.calls)
-    return fold(summary, facts, opened=step.status in ("failed", "unknown_outcome"))
+    return fold(summary, facts, kind="step", opened=step.status in ("failed", "unknown_outcome"))
 
 
 def _facts(sheet: Sheet, row: Row) -> Iterator[tuple[str, str]]:
@@ -128,8 +123,7 @@ def _facts(sheet: Sheet, row: Row) -> Iterator[tuple[str, str]]:
     if step.warnings:
         yield "warnings", "<br>".join(sheet.line(each, 2 * SHORT) for each in step.warnings[:20])
     for call in row.calls[:1] if len(row.calls) == 1 else ():
-        by = f" by {sheet.line(call.approved_by)}" if call.approved_by else ""
-        yield "approval", f"{call.approval}{by}" if call.approval in ("granted", "changed", "denied") else ""
+        yield "approval", approval(sheet, call)
 
 
 def _names(sheet: Sheet, ids: tuple[str, ...]) -> str:
