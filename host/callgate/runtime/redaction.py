@@ -165,6 +165,12 @@ class RunRedaction:
         """The arguments of a call, a redacted copy."""
         return self._redacted(arguments, None if tool is None else tool.secret_arguments)
 
+    def learn(self, tool: Tool | None, arguments: Any) -> Any:
+        """Find the secrets that the tool's schema or a key calls so, for the texts that come. Returns the arguments
+        without them."""
+        self._left = _MAX_MEMBERS
+        return self._hidden(arguments, None if tool is None else tool.secret_arguments, 0)
+
     def without_secrets(self, tool: Tool, arguments: dict[str, Any]) -> Any:
         """The arguments, redacted by schema and key alone. Raises `RecursionError`: see `Redaction.for_approval`."""
         self._left, self._whole = _MAX_MEMBERS, True

@@ -11,7 +11,7 @@ from callgate import CodeResult, PlanResult
 from callgate.runtime.trace.page import run_page
 from runtime.timelines import CHAIN, hostile
 from runtime.trace.browser import Browser, browser_or_skip
-from runtime.trace.runs import HOSTILE_TEXTS, call, hostile_program, program
+from runtime.trace.runs import HOSTILE_TEXTS, call, hostile_program, large_programs, program
 
 pytestmark = pytest.mark.slow
 
@@ -25,6 +25,7 @@ PAGES: dict[str, CodeResult | PlanResult] = {
     "program": program(),
     "many calls": program(calls=[call(n, n * 0.01, 0.3, 1) for n in range(500)]),
     "plan": CHAIN,
+    **large_programs(),
     **{f"hostile program {n}": hostile_program(text) for n, text in enumerate(HOSTILE_TEXTS)},
     **{f"hostile plan {n}": hostile(text) for n, text in enumerate(HOSTILE_TEXTS)},
 }

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callgate import Runtime, tool
+from callgate import Redaction, Runtime, tool
 from callgate.artifacts import Artifact
 from callgate.program import Finding
 from callgate.runtime.result import PrintMark, RunError, RunUsage
@@ -229,6 +229,28 @@ def test_values_that_are_no_json_or_too_deep_are_shown_as_they_can_be() -> None:
     assert "[redacted]" in page
     while deep:  # to take it apart without recursion
         deep = deep.pop()
+
+
+def test_of_large_arguments_only_as_much_is_redacted_as_can_be_shown() -> None:
+    redacted = 0
+
+    def redact(text: str) -> str:
+        nonlocal redacted
+        redacted += len(text)
+        return text
+
+    calls = [call(n, 0, 1, n, arguments={"a": "<" * 64_000, "b": [1] * 9_000}) for n in range(1, 1001)]
+    page = run_page(program("f()\n" * 1000, calls=calls), redaction=Redaction(redact=redact))
+    assert len(page) < 5_000_000
+    assert redacted < 4_000_000  # of 64 MB
+
+
+def test_the_beginning_of_a_large_value_is_shown_and_says_that_it_was_cut() -> None:
+    shown = text_of(program(value=[{"n": n} for n in range(100_000)]).trace())
+    assert '"n": 700 }' in shown
+    assert '"n": 9000 }' not in shown
+    assert "}, …" in shown
+    assert "}, …" not in text_of(program(value=[{"n": n} for n in range(100)]).trace())
 
 
 @pytest.mark.slow

@@ -264,9 +264,9 @@ def _note(sheet: Sheet, event: AgentEvent) -> str:
         case MessageAdded() if event.text:
             words, tone = f"the agent said: {event.text}", "dim"
         case Planned():
-            facts = f"{event.source}, confidence {event.confidence:.2f}, {duration(event.seconds)}"
+            facts = f"{event.source}, confidence {event.confidence:.2f}"
             body = f'<p class="words">{sheet.text(event.reasoning)}</p><pre>{sheet.value(event.plan, _WORDS)}</pre>'
-            return fold(headline("planned", sheet.line(facts)), body, kind="call")
+            return fold(headline("planned", duration(event.seconds), sheet.line(facts)), body, kind="call")
         case PlannedRun():
             state = '<span class="ok">✓</span>' if event.success else '<span class="bad">✗</span>'
             body = sheet.list(

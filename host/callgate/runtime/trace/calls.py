@@ -9,6 +9,7 @@ from itertools import accumulate, chain
 from typing import Final
 
 from callgate.runtime.gate.records import CallRecord, CallStatus
+from callgate.tools import Tool
 
 from .markup import Sheet, Tone, bar, column, duration, fact_list, fold, headline, plural, share, ticks
 
@@ -37,19 +38,17 @@ def tone_of(call: CallRecord) -> Tone:
 
 def call_markup(sheet: Sheet, call: CallRecord) -> str:
     """A call in one line, which opens for everything that is known of it."""
-    omitted = call.result_bytes - len((call.result or "").encode("utf-8", "replace"))
-    call = sheet.redaction.record(call)
-    tone = tone_of(call)
+    tone, tool = tone_of(call), sheet.redaction.tool(call.tool)
     gave = ""
     if call.result is not None:
-        gave = f' <code class="gave">→ {sheet.line(sheet.redaction.result(None, call.result), _BRIEF)}</code>'
+        gave = f' <code class="gave">→ {sheet.line(sheet.redaction.result(tool, call.result), _BRIEF)}</code>'
     what = (
         f'<span class="{tone}">{_MARKS[tone]}</span> <span class="tool">{sheet.line(call.tool)}</span>'
-        f'<code class="given">{sheet.given(call.arguments, _BRIEF)}</code>{gave}'
+        f'<code class="given">{sheet.given(call.arguments, _BRIEF, tool)}</code>{gave}'
     )
     below = f'<span class="{tone}">{sheet.line(call.error)}</span> ' if call.error else ""
     summary = headline(what, duration(call.duration_seconds), below + "".join(_tags(sheet, call)))
-    return fold(summary, fact_list(_facts(sheet, call, omitted)), kind="call")
+    return fold(summary, fact_list(_facts(sheet, call, tool)), kind="call")
 
 
 def _tags(sheet: Sheet, call: CallRecord) -> Iterator[str]:
@@ -73,7 +72,7 @@ def approval(sheet: Sheet, call: CallRecord) -> str:
     return f"{_APPROVALS[call.approval]}{by}" if call.approval in _APPROVALS else ""
 
 
-def _facts(sheet: Sheet, call: CallRecord, omitted: int) -> Iterator[tuple[str, str]]:
+def _facts(sheet: Sheet, call: CallRecord, tool: Tool | None) -> Iterator[tuple[str, str]]:
     yield "call", f"number {call.id:,}, {_words(call)}"
     early = ", before the program came to it" if call.early else ""
     queued = f", {duration(call.queued_seconds)} of it in a queue" if call.queued_seconds > 0 else ""
@@ -81,11 +80,12 @@ def _facts(sheet: Sheet, call: CallRecord, omitted: int) -> Iterator[tuple[str, 
         "began",
         f"{duration(call.started_seconds)} after the start{early}, took {duration(call.duration_seconds)}{queued}",
     )
-    yield "arguments", f"<pre>{sheet.value(call.arguments)}</pre>"
+    yield "arguments", f"<pre>{sheet.value(call.arguments, tool=tool)}</pre>"
     if call.changed_arguments is not None:
-        yield "called with", f"<pre>{sheet.value(call.changed_arguments)}</pre>"
+        yield "called with", f"<pre>{sheet.value(call.changed_arguments, tool=tool)}</pre>"
     if call.result is not None:
-        yield "result", f"<pre>{sheet.json(call.result, omitted=omitted)}</pre>"
+        omitted = call.result_bytes - len(call.result.encode("utf-8", "replace"))
+        yield "result", f"<pre>{sheet.json(call.result, omitted, tool)}</pre>"
     yield "error", f"<pre>{sheet.text(call.error)}</pre>" if call.error else ""
     timed_out = f", {call.timeouts:,} timed out" if call.timeouts else ""
     if call.attempts != 1 or timed_out or call.cached:

@@ -12,12 +12,12 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import islice
 from typing import Any, Final, Literal
 
 from callgate import cut
 from callgate.runtime.gate.records import CallRecord
 from callgate.runtime.redaction import Redaction, RunRedaction
+from callgate.tools import Tool
 from callgate.tools.faults import printable
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "Sheet",
     "Tone",
     "bar",
+    "beginning",
     "card",
     "column",
     "duration",
@@ -47,8 +48,12 @@ _MOST_BYTES: Final = 4_000_000
 """Of the markup of all lists of a page, about. Only very large runs and hostile texts reach this limit."""
 _MARGIN_CHARACTERS: Final = 1000
 """Characters beyond a cut that are redacted, too: a secret that a cut halves is still found whole."""
-_MOST_LEARNED: Final = 10_000
-"""Calls whose arguments are looked through for secrets."""
+_LEARNED_CHARACTERS: Final = 2_000_000
+"""Of the texts among the arguments of all calls that are looked through for secrets that they name. Secrets that a
+schema or a key names are found in all of them."""
+_PUNCTUATION: Final = 4
+"""Characters of a JSON value that is not a text, about."""
+_MAX_DEPTH: Final = 150
 _WORTH_INDENTING_CHARACTERS: Final = 64 * 1024
 _LEAST_PERCENT: Final = 0.4
 """The shortest bar that can still be seen."""
@@ -68,11 +73,14 @@ class Sheet:
 
     def learn(self, calls: Sequence[CallRecord]) -> None:
         """Find the secrets of calls: they are redacted wherever they come back, in the source, too."""
-        for call in calls[:_MOST_LEARNED]:
+        room = _LEARNED_CHARACTERS
+        for call in calls:
             tool = self.redaction.tool(call.tool)
-            self.redaction.arguments(tool, call.arguments)
-            if call.changed_arguments is not None:
-                self.redaction.arguments(tool, call.changed_arguments)
+            for arguments in (call.arguments, call.changed_arguments):
+                for text in _texts(self.redaction.learn(tool, arguments)):
+                    if room > 0:
+                        self.redaction.text(text[:room])  # it may name a secret: password='...'
+                        room -= len(text)
             if call.result is not None and tool is not None and tool.secret_result is not None:
                 self.redaction.result(tool, call.result)
 
@@ -86,28 +94,34 @@ class Sheet:
         shown = self.redaction.text(text[: most + _MARGIN_CHARACTERS])
         return _one_line(shown, most)
 
-    def value(self, value: Any, most: int = _TEXT_CHARACTERS) -> str:
-        """A JSON value as markup, indented."""
-        return escaped(written(self.redaction.value(value)), most)
+    def value(self, value: Any, most: int = _TEXT_CHARACTERS, tool: Tool | None = None) -> str:
+        """A JSON value as markup, indented; its beginning if it is long.
 
-    def given(self, arguments: Any, most: int) -> str:
+        Args:
+            value: of any size.
+            most: characters.
+            tool: whose arguments they are.
+        """
+        shown = self.redaction.arguments(tool, beginning(value, most + _MARGIN_CHARACTERS))
+        return _begun(written(shown), most)
+
+    def given(self, arguments: Any, most: int, tool: Tool | None = None) -> str:
         """The arguments of a call as markup, in one line: ``(city="Oslo", days=3)``."""
-        shown = self.redaction.value(arguments)
+        shown = self.redaction.arguments(tool, beginning(arguments, most + _MARGIN_CHARACTERS))
         if not isinstance(shown, Mapping):
             return _one_line(f"({_compact(shown)})", most)
-        named = ", ".join(f"{name}={_compact(value)[: 4 * most]}" for name, value in islice(shown.items(), most))
-        return _one_line(f"({named})", most)
+        return _one_line(f"({', '.join(f'{name}={_compact(each)}' for name, each in shown.items())})", most)
 
-    def json(self, text: str, most: int = _TEXT_CHARACTERS, omitted: int = 0) -> str:
-        """JSON text as markup, indented.
+    def json(self, text: str, omitted: int = 0, tool: Tool | None = None) -> str:
+        """JSON text as markup, indented; its beginning if it is long.
 
         Args:
             text: may be the beginning of a longer text.
-            most: characters.
             omitted: bytes of the longer text that are not there.
+            tool: whose result it is.
         """
-        more = f"… ({omitted:,} more bytes)" if omitted > 0 else ""
-        return escaped(indented(self.redaction.result(None, text)), most) + more
+        more = f" ({omitted:,} more bytes)" if omitted > 0 else ""
+        return _begun(indented(self.redaction.result(tool, text)), _TEXT_CHARACTERS) + more
 
     def list(self, pieces: Iterable[str], count: int, what: str) -> str:
         """The pieces of markup that fit, and the number of the others.
@@ -142,9 +156,51 @@ def escaped(text: str, most: int = _TEXT_CHARACTERS, beyond: int = 0) -> str:
     return f"{html.escape(shown)}{more}"
 
 
+def _begun(text: str, most: int) -> str:
+    return escaped(text[:most], most) + (" …" if len(text) > most else "")
+
+
 def _one_line(text: str, most: int) -> str:
     words = " ".join(text[: 4 * most].split())
     return escaped(words if len(words) <= most else f"{words[: most - 1]}…", most)
+
+
+def beginning(value: Any, characters: int) -> Any:
+    """The beginning of a JSON value, about so many characters of it; ``…`` stands where it was cut.
+
+    What is nested too deeply to be redacted is left as it is.
+    """
+    room = characters
+
+    def begun(value: Any, depth: int) -> Any:
+        nonlocal room
+        if isinstance(value, str):
+            kept, room = value[: max(room, 0)], room - len(value)
+            return value if room >= 0 else f"{kept}…"
+        room -= _PUNCTUATION
+        if depth == 0 or not isinstance(value, Mapping | list | tuple):
+            return value
+        pairs: Iterable[tuple[Any, Any]] = value.items() if isinstance(value, Mapping) else enumerate(value)
+        made = {}
+        for key, each in pairs:
+            if room <= 0:
+                made["…"] = "…"
+                break
+            room -= len(key) if isinstance(key, str) else 0
+            made[key] = begun(each, depth - 1)
+        return made if isinstance(value, Mapping) else list(made.values())
+
+    return begun(value, _MAX_DEPTH)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    todo = [value]
+    while todo:
+        each = todo.pop()
+        if isinstance(each, str):
+            yield each
+        elif isinstance(each, Mapping | list):
+            todo += each.values() if isinstance(each, Mapping) else each
 
 
 def written(value: Any) -> str:

@@ -4,6 +4,7 @@ outputs, and why it was refused."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from callgate.plan.outcomes import StepStatus
@@ -11,13 +12,15 @@ from callgate.runtime.plans.result import PlanResult
 from callgate.runtime.plans.timeline import CRITICAL, MARKS, STATUS_WORDS, Row, lay_out
 
 from .calls import approval, calls_of_a_place, scale
-from .markup import SHORT, Sheet, Tone, bar, card, duration, fact_list, fold, plural, section
+from .markup import SHORT, Sheet, Tone, bar, beginning, card, duration, fact_list, fold, plural, section
 from .program import artifacts_section, figures, limits_section, value_markup
 
 __all__ = ["plan_cards", "plan_sections", "plan_status"]
 
 _MOST_ROWS: Final = 400
 _MOST_OUTPUTS: Final = 50
+_SHOWN: Final = 6000
+"""Characters of arguments and results that are redacted; fewer are shown."""
 _MOST_FAULTS: Final = 50
 _TONES: Final[dict[StepStatus, Tone]] = {"succeeded": "ok", "failed": "bad"}
 
@@ -102,7 +105,9 @@ def _row(sheet: Sheet, row: Row, wall: float) -> str:
 
 
 def _facts(sheet: Sheet, row: Row) -> Iterator[tuple[str, str]]:
-    step = sheet.redaction.step(row.step)
+    given, result = beginning(row.step.arguments, _SHOWN), (row.step.result_json or "")[:_SHOWN]
+    left_out = len((row.step.result_json or "")[_SHOWN:].encode("utf-8", "replace"))
+    step = sheet.redaction.step(replace(row.step, arguments=given, result_json=result or None))
     tags = "".join(f' <span class="tag">{sheet.line(note)}</span>' for note in row.notes)
     yield "status", f"{STATUS_WORDS[step.status]}{tags}"
     if step.started_seconds is not None:
@@ -114,7 +119,7 @@ def _facts(sheet: Sheet, row: Row) -> Iterator[tuple[str, str]]:
     yield "needs", _names(sheet, step.needs)
     yield "after", _names(sheet, step.after)
     yield "arguments", "" if step.arguments is None else f"<pre>{sheet.value(step.arguments)}</pre>"
-    yield "result", "" if step.result_json is None else f"<pre>{sheet.json(step.result_json)}</pre>"
+    yield "result", "" if step.result_json is None else f"<pre>{sheet.json(step.result_json, left_out)}</pre>"
     why = f"{step.kind}: {step.error}" if step.kind and step.error else step.error or ""
     yield ("skipped" if step.status == "skipped" else "error"), f"<pre>{sheet.text(why)}</pre>" if why else ""
     yield "because of", sheet.line(step.cause) if step.cause else ""
