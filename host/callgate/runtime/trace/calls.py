@@ -73,6 +73,7 @@ def approval(sheet: Sheet, call: CallRecord) -> str:
 
 
 def _facts(sheet: Sheet, call: CallRecord, tool: Tool | None) -> Iterator[tuple[str, str]]:
+    """Everything about a call, by name."""
     yield "call", f"number {call.id:,}, {_words(call)}"
     early = ", before the program came to it" if call.early else ""
     queued = f", {duration(call.queued_seconds)} of it in a queue" if call.queued_seconds > 0 else ""

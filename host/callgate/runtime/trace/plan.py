@@ -47,6 +47,7 @@ def plan_sections(sheet: Sheet, result: PlanResult) -> str:
 
 
 def _sections(sheet: Sheet, result: PlanResult) -> Iterator[str]:
+    """Why it was refused or failed, its steps, what they made, the plan itself, and the limits."""
     if (error := result.error) is not None:
         text = f'<p class="words">{sheet.text(error.message)}</p>'
         yield f'<section class="error"><h2>{sheet.line(error.kind, 80)}</h2>{text}</section>'
@@ -87,6 +88,7 @@ def _rows(sheet: Sheet, rows: list[Row], wall: float) -> Iterator[str]:
 
 
 def _row(sheet: Sheet, row: Row, wall: float) -> str:
+    """A step with its bar in one line, which opens for everything about it."""
     step = row.step
     tone: Tone = _TONES.get(step.status, "odd")
     critical = f' <span class="dim">{CRITICAL}</span>' if row.critical else ""
@@ -105,6 +107,7 @@ def _row(sheet: Sheet, row: Row, wall: float) -> str:
 
 
 def _facts(sheet: Sheet, row: Row) -> Iterator[tuple[str, str]]:
+    """Everything about a step, by name."""
     given, result = beginning(row.step.arguments, _SHOWN), (row.step.result_json or "")[:_SHOWN]
     left_out = len((row.step.result_json or "")[_SHOWN:].encode("utf-8", "replace"))
     step = sheet.redaction.step(replace(row.step, arguments=given, result_json=result or None))

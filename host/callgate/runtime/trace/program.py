@@ -68,6 +68,7 @@ def program_sections(sheet: Sheet, result: CodeResult) -> str:
 
 
 def _sections(sheet: Sheet, result: CodeResult) -> Iterator[str]:
+    """What the program came to, its calls in time, its lines, what it made, and the limits."""
     if (error := result.error) is not None:
         at = f" <small>line {error.line}</small>" if error.line else ""
         text = f'<p class="words">{sheet.text(error.message)}</p>'

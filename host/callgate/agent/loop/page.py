@@ -105,6 +105,7 @@ def _shown(redacted: RedactedEvents, event: AgentEvent) -> AgentEvent:
 
 
 def _turns(events: Iterable[AgentEvent]) -> tuple[TaskBegan | None, Finished | None, list[_Turn]]:
+    """The beginning, the end, and what happened in each turn; turn 0 is what happened before the first."""
     began, end, turns = None, None, [_Turn(0)]
     for event in events:
         match event:
@@ -155,6 +156,7 @@ def _cards(sheet: Sheet, began: TaskBegan | None, end: Finished | None, turns: S
 def _sections(
     sheet: Sheet, began: TaskBegan | None, end: Finished | None, turns: Sequence[_Turn], artifacts: Sequence[Artifact]
 ) -> Iterator[str]:
+    """The answer, what was made, the turns, and at the end what the model was given."""
     if end is not None:
         answer = f'<div class="words">{sheet.text(end.answer, _WORDS)}</div>' if end.answer else ""
         reason = f'<p class="dim">{sheet.text(end.reason)}</p>' if end.reason else ""
@@ -178,6 +180,7 @@ def _sections(
 
 
 def _turn(sheet: Sheet, turn: _Turn, answer: str) -> str:
+    """A turn: the model's words, then its calls, then what else happened. The answer itself is not repeated."""
     head, words = ("Before the first turn" if turn.number == 0 else f"Turn {turn.number}"), ""
     if (reply := turn.reply) is not None:
         usage = reply.usage
@@ -198,6 +201,7 @@ def _turn(sheet: Sheet, turn: _Turn, answer: str) -> str:
 
 
 def _call(sheet: Sheet, began: CallBegan | None, ended: CallEnded | None) -> str:
+    """A call of the model in one line, which opens for its arguments and result, or for its program or plan."""
     name = began.name if began is not None else ended.name if ended is not None else ""
     tone: Tone = "odd" if ended is None else "ok" if ended.ok else "bad"
     mark = {"ok": "✓", "bad": "✗", "odd": "…"}[tone]

@@ -29,7 +29,7 @@ from callgate.agent.events import (
     TaskBegan,
     ToolsFound,
 )
-from callgate.agent.loop.trace import agent_page
+from callgate.agent.loop.page import agent_page
 from callgate.agent.loop.transcript import read_transcript
 from callgate.agent.models.model import Assistant, Usage
 from callgate.agent.models.scripted import Calls
