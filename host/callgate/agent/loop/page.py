@@ -43,7 +43,7 @@ _MOST_TURNS: Final = 500
 _MOST_CALLS: Final = 200
 """Of a turn."""
 _MOST_NOTES: Final = 100
-_BRIEF: Final = 90
+_BRIEF: Final = 160
 _MOST_NAMES: Final = 40
 
 
