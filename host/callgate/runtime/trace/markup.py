@@ -105,6 +105,10 @@ class Sheet:
         shown = self.redaction.arguments(tool, beginning(value, most + _MARGIN_CHARACTERS))
         return _begun(written(shown), most)
 
+    def brief(self, value: Any, most: int) -> str:
+        """A JSON value as markup, in one line."""
+        return _one_line(_compact(self.redaction.value(beginning(value, most + _MARGIN_CHARACTERS))), most)
+
     def given(self, arguments: Any, most: int, tool: Tool | None = None) -> str:
         """The arguments of a call as markup, in one line: ``(city="Oslo", days=3)``."""
         shown = self.redaction.arguments(tool, beginning(arguments, most + _MARGIN_CHARACTERS))

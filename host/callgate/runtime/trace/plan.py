@@ -5,20 +5,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from callgate.plan.outcomes import StepStatus
 from callgate.runtime.plans.result import PlanResult
 from callgate.runtime.plans.timeline import CRITICAL, MARKS, STATUS_WORDS, Row, lay_out
 
 from .calls import approval, calls_of_a_place, scale
-from .markup import SHORT, Sheet, Tone, bar, beginning, card, duration, fact_list, fold, plural, section
+from .markup import SHORT, Sheet, Tone, bar, beginning, card, duration, fact_list, fold, headline, plural, section
 from .program import artifacts_section, figures, limits_section, value_markup
 
 __all__ = ["plan_cards", "plan_sections", "plan_status"]
 
 _MOST_ROWS: Final = 400
 _MOST_OUTPUTS: Final = 50
+_FEW_OUTPUTS: Final = 2
+"""Outputs that are open from the beginning."""
 _SHOWN: Final = 6000
 """Characters of arguments and results that are redacted; fewer are shown."""
 _MOST_FAULTS: Final = 50
@@ -60,7 +62,7 @@ def _sections(sheet: Sheet, result: PlanResult) -> Iterator[str]:
         note = "while the plan was being written"
         yield section("Calls", calls_of_a_place(sheet, result.calls), note)
     shown = [*result.outputs.items()][:_MOST_OUTPUTS]
-    outputs = (fact_list([(sheet.line(name), value_markup(sheet, value))]) for name, value in shown)
+    outputs = (_output(sheet, name, value, opened=len(shown) <= _FEW_OUTPUTS) for name, value in shown)
     yield section("Outputs", sheet.list(outputs, len(result.outputs), "outputs"))
     yield artifacts_section(sheet, result.artifacts)
     if result.plan:
@@ -68,6 +70,11 @@ def _sections(sheet: Sheet, result: PlanResult) -> Iterator[str]:
         changed = "changed before it was allowed" if result.changed else ""
         yield section("Plan", written, changed)
     yield limits_section(result.usage, result.limits, len(result.calls))
+
+
+def _output(sheet: Sheet, name: str, value: Any, *, opened: bool) -> str:
+    what = f'<span class="tool">{sheet.line(name)}</span> <code class="gave">→ {sheet.brief(value, 2 * SHORT)}</code>'
+    return fold(headline(what, ""), value_markup(sheet, value), kind="call", opened=opened)
 
 
 def _steps(sheet: Sheet, result: PlanResult) -> str:
@@ -91,13 +98,13 @@ def _row(sheet: Sheet, row: Row, wall: float) -> str:
     """A step with its bar in one line, which opens for everything about it."""
     step = row.step
     tone: Tone = _TONES.get(step.status, "odd")
-    critical = f' <span class="dim">{CRITICAL}</span>' if row.critical else ""
+    critical = f'<span class="dim">{CRITICAL}</span> ' if row.critical else ""
     drawn, took = "", STATUS_WORDS[step.status]
     if step.started_seconds is not None:
         drawn, took = bar(step.started_seconds, step.duration_seconds, wall, tone), duration(step.duration_seconds)
     summary = (
-        f'<span class="name"><span class="{tone}">{MARKS[step.status]}</span> {sheet.line(step.id)} '
-        f'<span class="dim">{sheet.line(step.tool)}</span>{critical}</span>'
+        f'<span class="name"><span class="{tone}">{MARKS[step.status]}</span> {critical}{sheet.line(step.id)} '
+        f'<span class="dim">{sheet.line(step.tool)}</span></span>'
         f'<span class="track">{drawn}</span><span class="took">{took}</span>'
     )
     facts = fact_list(_facts(sheet, row))
