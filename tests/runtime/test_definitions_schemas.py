@@ -5,16 +5,17 @@ from __future__ import annotations
 import copy
 import json
 import time
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
 from anthropic import transform_schema
 from hypothesis import given
 from hypothesis import strategies as st
 from openai.lib._pydantic import _ensure_strict_json_schema
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, SecretBytes, SecretStr
+from pydantic_ai.profiles.google import GoogleJsonSchemaTransformer
 
-from callgate import Tool, tool
+from callgate import Runtime, Secret, Tool, tool
 from callgate.runtime.model.schemas import MAX_SCHEMA_CHARACTERS, own_arguments, result_schema, shown_schema
 from callgate.runtime.model.strict import MAX_OPTIONAL, MAX_STRICT_TOOLS, MAX_UNIONS, StrictForms
 from callgate.tools.encoding import compact_json
@@ -402,3 +403,76 @@ def values(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
         "object": st.fixed_dictionaries({name: values(each) for name, each in schema.get("properties", {}).items()}),
     }
     return st.one_of([ways[kind] for kind in kinds])
+
+
+# secrets
+
+
+class Vault(BaseModel):
+    code: Annotated[str, Secret]
+    pin: SecretStr
+
+
+@tool
+async def unlock(
+    phrase: Annotated[str, Secret],
+    vault: Annotated[Vault, Secret],
+    pin: SecretStr,
+    codes: list[Annotated[str, Secret]],
+    raw: SecretBytes | None = None,
+    hint: Annotated[str | None, Secret] = None,
+) -> Annotated[str, Secret]:
+    """Unlock."""
+    return phrase
+
+
+MARKED = Tool.from_schema(
+    "marked",
+    "A tool of a server.",
+    {
+        "type": "object",
+        "properties": {
+            "a": {"type": "string", "x-callgate-secret": True},
+            "b": {"type": "object", "properties": {"c": {"type": "string", "format": "password", "writeOnly": True}},
+                  "required": ["c"], "additionalProperties": False},
+        },
+        "required": ["a", "b"],
+        "additionalProperties": False,
+    },
+    lambda **_: None,
+)  # fmt: skip
+STRICT_WORDS = {
+    "type", "properties", "required", "additionalProperties", "items", "enum", "const", "anyOf", "$ref", "$defs",
+    "description", "title", "default",
+}  # fmt: skip
+"""What strict forms of OpenAI and Anthropic have in common, with what every provider ignores."""
+
+
+def keywords(schema: Any) -> set[str]:
+    """All keywords of a schema and of the schemas in it."""
+    if isinstance(schema, list):
+        return {word for each in schema for word in keywords(each)}
+    if not isinstance(schema, dict):
+        return set()
+    found = set(schema)
+    for word, below in schema.items():
+        named = word in ("properties", "$defs")
+        found |= keywords(list(below.values()) if named else [] if word in ("enum", "default") else below)
+    return found
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "openai", "openai-responses"])
+@pytest.mark.parametrize("strict", [False, True])
+def test_the_definition_of_a_tool_with_secrets_has_only_what_every_provider_takes(provider: Any, strict: bool) -> None:
+    runtime = Runtime([unlock, MARKED], sandbox=None)
+    made = runtime.tool_definitions(provider, direct="all", meta=[], strict=strict)
+    assert len(made) == 2
+    for each in made:
+        function = each.get("function", each)
+        assert function.get("strict", False) is strict
+        schema = function.get("parameters", function.get("input_schema"))
+        assert keywords(schema) <= STRICT_WORDS | (set() if strict else {"format"})
+        gemini = GoogleJsonSchemaTransformer(copy.deepcopy(schema)).walk()
+        assert keywords(gemini) <= STRICT_WORDS
+    (mcp, _) = runtime.tool_definitions("mcp", direct="all", meta=[])
+    assert "x-callgate-secret" in str(mcp["inputSchema"])  # clients redact, too

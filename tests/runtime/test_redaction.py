@@ -175,12 +175,16 @@ def test_what_cannot_be_looked_through_is_redacted_as_a_whole() -> None:
     assert Redaction().run().arguments(None, {"password": "12345", "n": 10**5000})["n"] == REDACTED
 
 
-def test_memory_for_secrets_is_bounded() -> None:
+def test_a_run_finds_thousands_of_secrets_and_shows_no_text_at_all_once_it_has_no_room_for_more() -> None:
     run = Redaction().run()
-    for number in range(3_000):
-        run.arguments(None, {"password": f"secret number {number}"})
+    run.arguments(None, {"password": [f"secret number {number}" for number in range(5_000)]})
     assert run.text("secret number 7!") == f"{REDACTED}!"
-    assert len(run._secrets) <= 500
+    assert run.text("secret number 4999!") == f"{REDACTED}!"
+    assert run.text("an ordinary text") == "an ordinary text"
+    run.arguments(None, {"password": [f'"secret" number {number}' for number in range(60_000)]})
+    assert run.text("an ordinary text") == REDACTED
+    shown = run.arguments(None, {"other": ["a text", 123456, 12, None, True]})
+    assert shown == {"other": [REDACTED, REDACTED, 12, None, True]}
 
 
 def test_short_values_and_words_for_nothing_are_not_searched_for() -> None:

@@ -9,6 +9,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
@@ -27,6 +28,8 @@ from .words import Exit, Stop, counted, data_only, emit, emit_json, explain, log
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+    from callgate.runtime.redaction import RunRedaction
 
 __all__ = ["command"]
 
@@ -190,7 +193,8 @@ class _Run:
             case StepEnded(step):
                 self._running.pop(step.id, None)
                 self._ended.append(step)
-                self._screen.add(step_line(self._redaction.step(step)))
+                step = self._redaction.step(step)
+                self._screen.add(step_line(step))
                 self._screen.add(*(Line("", f"note: {one_line(each, 240)}", "yellow") for each in step.warnings[:3]))
             case CallStarted():
                 self._calls += 1
@@ -226,15 +230,23 @@ def _report(result: PlanResult, data: TextIO, source: Source, runtime: Runtime, 
     quiet = options["json"] and not options["verbose"]
     if not quiet or result.error is not None:
         say_faults(source, result.faults)
+    shown = _for_people(result, runtime.redactor())
     if options["timeline"] and result.steps:
-        _draw(result)
+        _draw(shown)
     elif result.steps and not quiet:
         say(_summary(result))
     written = save_page(result, options)
     if result.error is None:
         return Exit.OK if written else Exit.FAILED
-    explain(plan_headline(result), plan_tip(result, runtime.limits))
+    explain(plan_headline(shown), plan_tip(result, runtime.limits))
     return Exit.LIMIT if result.error.limit is not None else Exit.FAILED
+
+
+def _for_people(result: PlanResult, redaction: RunRedaction) -> PlanResult:
+    """The result with redacted steps and error."""
+    redaction.learn(result.calls)
+    error = result.error and replace(result.error, message=redaction.text(result.error.message, is_cut=True))
+    return replace(result, steps=[redaction.step(step) for step in result.steps], error=error)
 
 
 def _summary(result: PlanResult) -> str:

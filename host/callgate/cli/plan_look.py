@@ -63,7 +63,7 @@ def show_explanation(data: TextIO, look: Runtime, source: Source, form: Any, all
     """``--explain``: print what the plan would do."""
     if _cannot(look, source, allow, "explained"):
         return Exit.FAILED
-    emit(look.explain_plan(source.code, form, tools=allow), data)
+    emit(look.explain_plan(source.code, form, tools=allow, redaction=look.redactor()), data)
     return Exit.OK
 
 
@@ -113,7 +113,7 @@ class PlanApprover:
         async with self._screen.asking():
             for warning in request.warnings:
                 say(f"note: {one_line(str(warning))}", "yellow")
-            say(request.explain())
+            say(request.explain(redaction=self._look.redactor()))
             text = json.dumps(request.plan, ensure_ascii=False, indent=2)
             changed: dict[str, Any] | None = None
             sound = True
@@ -141,7 +141,7 @@ class PlanApprover:
         for fault in faults:
             say(f"fault: {one_line(fault)}", "red")
         if not faults:
-            say(self._look.explain_plan(text, tools=self._allow))
+            say(self._look.explain_plan(text, tools=self._allow, redaction=self._look.redactor()))
         return plan if isinstance(plan, dict) and not faults else None
 
 

@@ -83,9 +83,10 @@ async def _run(offer: Offer, data: TextIO, source: Source, inputs: dict[str, Any
         return Exit.FAILED if unsaved or not written else Exit.OK
     if screen.in_line:
         say("")
+    shown.learn(result.calls)
     if result.error.traceback:
-        say(result.error.traceback.rstrip("\n"))
-    explain(headline(result), tip(result, runtime.limits))
+        say(shown.text(result.error.traceback.rstrip("\n")))
+    explain(shown.text(headline(result)), tip(result, runtime.limits))
     if result.error.limit is not None:
         return Exit.LIMIT
     return Exit.NO_SANDBOX if result.error.kind == "SandboxCrashed" else Exit.FAILED

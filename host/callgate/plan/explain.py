@@ -7,7 +7,7 @@ character is, so that no text moves a terminal's cursor.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -50,9 +50,14 @@ class ExplainedStep:
     warnings: tuple[str, ...] = ()
 
 
-def explained(plan: CompiledPlan) -> list[ExplainedStep]:
-    """Return the steps of a plan that has not run."""
-    written = plan_json(plan.model)["steps"]
+def explained(plan: CompiledPlan, redacted: Callable[[Any], Any] = lambda step: step) -> list[ExplainedStep]:
+    """Return the steps of a plan that has not run.
+
+    Args:
+        plan: that was read.
+        redacted: takes secrets out of a step as written.
+    """
+    written = map(redacted, plan_json(plan.model)["steps"])
     ids = [step.id for step in plan.steps]
     return [
         ExplainedStep(

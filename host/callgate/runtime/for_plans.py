@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # imported with the first plan: runtimes that only run progra
 
     from .plans.result import PlanResult
     from .plans.run import ApprovePlan, PlanRun
+    from .redaction import RunRedaction
 
 __all__ = ["ForPlans"]
 
@@ -100,7 +101,12 @@ class ForPlans:
         return self._plan(tools).read(plan).faults
 
     def explain_plan(
-        self, plan: Mapping[str, Any] | str, form: ExplainFormat = "text", *, tools: Collection[str] | None = None
+        self,
+        plan: Mapping[str, Any] | str,
+        form: ExplainFormat = "text",
+        *,
+        tools: Collection[str] | None = None,
+        redaction: RunRedaction | None = None,
     ) -> str:
         """Explain a plan without running it: its waves, its steps, and which step waits for which.
 
@@ -108,18 +114,17 @@ class ForPlans:
             plan: as for `execute_tool_plan`.
             form: ``"text"``, ``"json"`` or ``"mermaid"`` (a flowchart).
             tools: as for `execute_tool_plan`.
+            redaction: as for `PlanApprovalRequest.explain`.
 
         Returns:
             The plan in that form; for a plan with errors, one error a line.
         """
-        from callgate.plan.explain import explain, explained
+        from .plans.run import explanation
 
         reading = self._plan(tools).read(plan)
         if reading.plan is None:
             return "\n".join(map(str, reading.errors))
-        return explain(
-            explained(reading.plan), form, goal=reading.plan.model.goal, outputs=reading.plan.model.output_steps
-        )
+        return explanation(reading.plan, form, redaction)
 
     def estimate(
         self, plan: Mapping[str, Any] | str, *, tools: Collection[str] | None = None, limits: Limits | None = None

@@ -9,8 +9,9 @@ value. Programs, tools, models and `on_event` get values.
 2. Structure and keys stay. null stays: it is the lack of a secret.
 3. Where something cannot be looked through (nested too deeply, too large, a function that fails), it is redacted as a
    whole. Nothing here raises.
-4. A secret is found as it is, and as JSON and Python escape it; not in another encoding (Base64, a hash, in reverse).
-   Redaction keeps secrets out of what people read by mistake. It does not stop a program that wants to show one.
+4. Redact, then cut: a secret that a cut halves is not found any more. Of a text that is cut already, a half at its end
+   is found.
+5. Redaction keeps secrets out of what people read by mistake. It does not stop a program that wants to show one.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from .known_secrets import MIN_SECRET_CHARACTERS, REDACTED, KnownSecrets
+from .named_secrets import NamedSecrets
 from .secret_keys import SECRET_KEYS, key_test
 
 if TYPE_CHECKING:
@@ -36,36 +39,17 @@ __all__ = ["REDACTED", "SECRET_KEYS", "Redaction", "RunRedaction"]
 
 logger = logging.getLogger("callgate")
 
-REDACTED: Final = "[redacted]"
-"""Stands in the place of a value that was redacted."""
-MIN_SECRET_CHARACTERS: Final = 4
-"""A shorter secret is redacted in its own place and not searched for elsewhere: it would be found in every text."""
-MAX_SECRETS: Final = 500
-"""Secrets of one run that are searched for."""
-_MAX_SECRET_CHARACTERS: Final = 16 * 1024
-"""Of one secret that is searched for: of a longer one, its beginning."""
-_MAX_RESULT_CHARACTERS: Final = 256 * 1024
-"""Of a longer result, the beginning is shown."""
-_BEGUN: Final = 64
-"""Characters of a secret that are enough to see its beginning where a text is cut off."""
+_MAX_CHARACTERS: Final = 256 * 1024
+"""Of a longer text or result, the beginning is shown."""
+_MAX_WORD: Final = 1000
+"""Characters of the last word of a beginning, which may be half a secret, and is left out."""
 _MAX_MEMBERS: Final = 200_000
 """Members of one value that are looked at; what follows is redacted."""
+_MAX_LEARNED_CHARACTERS: Final = 16_000_000
+"""Of the texts among all arguments that are looked through for names of secrets after a run's end."""
+_MAX_LEARNED: Final = 10_000
+"""Calls of a run that are looked through for secrets after its end."""
 _MAX_DEPTH: Final = 150
-_PLAIN: Final = frozenset({"true", "false", "null", "none", "undefined"})
-"""Texts that say that there is no secret."""
-
-_TRIPLE = r'"""[\s\S]*?(?:"""|\Z)|' + r"'''[\s\S]*?(?:'''|\Z)"
-_QUOTED = r'"(?:[^"\\\n]|\\[\s\S])*(?:"|\n|\Z)|' + r"'(?:[^'\\\n]|\\[\s\S])*(?:'|\n|\Z)"
-_NAMED: Final = re.compile(
-    rf"(?P<key>(?<![\w.-])[A-Za-z_][\w.-]{{0,80}})[\"']?\]?\s{{0,3}}(?::|==?)\s{{0,3}}[bBrRfFuU]{{0,2}}"
-    rf"(?P<quoted>{_TRIPLE}|{_QUOTED})"
-    r"|[?&](?P<field>[\w.-]{1,80})=(?P<plain>[^&\s\"'#<>]+)"
-    r"|\b(?:[Bb]earer|[Bb]asic) (?P<scheme>[\w.~+/-]{8,}=*)"
-    r"|://[^\s/@:\"']{0,200}:(?P<user>[^\s/@\"']{1,1000})@"
-)
-"""A name with a quoted text (Python, JSON, YAML), a field of a URL, an Authorization header, a URL's password."""
-_HINTS: Final = ("=", ":", "earer ", "asic ")
-
 _Event = TypeVar("_Event", bound="Event")
 
 
@@ -91,6 +75,7 @@ class Redaction:
         )
         self.redact = redact
         self.is_secret_key = key_test(self.keys)
+        self.named = NamedSecrets(self.keys, self.is_secret_key)
         self._has_failed = False
 
     def run(self, registry: Registry | None = None) -> RunRedaction:
@@ -142,9 +127,27 @@ class Redaction:
         return made if isinstance(made, str) else REDACTED
 
 
-def redactor_of(own: Redaction, registry: Registry) -> Callable[[Redaction | None], RunRedaction]:
-    """Makes the redaction of a result's page, with the runtime's own rules unless others are given."""
-    return lambda given: (own if given is None else given).run(registry)
+class Redactor:
+    """Makes the redaction of a result's page, with the runtime's own rules unless others are given.
+
+    A pickled result is a saved one: it has none, since tools and functions stay where they are.
+    """
+
+    def __init__(self, own: Redaction, registry: Registry) -> None:
+        self._own = own
+        self._registry = registry
+
+    def __call__(self, given: Redaction | None = None) -> RunRedaction:
+        return (self._own if given is None else given).run(self._registry)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(None), ()
+
+    def __copy__(self) -> Redactor:
+        return self
+
+    def __deepcopy__(self, _: Any) -> Redactor:
+        return self
 
 
 class RunRedaction:
@@ -154,9 +157,7 @@ class RunRedaction:
         self._redaction = redaction
         self._is_secret_key = redaction.is_secret_key
         self._registry = registry
-        self._secrets: set[str] = set()
-        self._forms: list[str] = []
-        """The spellings of the secrets, the longest first."""
+        self._known = KnownSecrets()
         self._left = 0
         self._whole = False
         """Whether a part that cannot be looked through is an error."""
@@ -165,16 +166,15 @@ class RunRedaction:
         """The arguments of a call, a redacted copy."""
         return self._redacted(arguments, None if tool is None else tool.secret_arguments)
 
-    def learn(self, tool: Tool | None, arguments: Any) -> Any:
-        """Find the secrets that the tool's schema or a key calls so, for the texts that come. Returns the arguments
-        without them."""
-        self._left = _MAX_MEMBERS
-        return self._hidden(arguments, None if tool is None else tool.secret_arguments, 0)
-
     def without_secrets(self, tool: Tool, arguments: dict[str, Any]) -> Any:
         """The arguments, redacted by schema and key alone. Raises `RecursionError`: see `Redaction.for_approval`."""
         self._left, self._whole = _MAX_MEMBERS, True
         return self._hidden(arguments, tool.secret_arguments, 0)
+
+    def step_for_approval(self, step: Any) -> Any:
+        """A step of a plan as JSON, for a person who decides about it: redacted by schema and key alone."""
+        self._left, self._whole = _MAX_MEMBERS, True
+        return self._hidden(step, None, 0)
 
     def result_value(self, tool: Tool | None, value: Any) -> Any:
         """A result as a JSON value, redacted."""
@@ -206,11 +206,38 @@ class RunRedaction:
         except (ValueError, RecursionError):
             return json.dumps(REDACTED)
 
-    def text(self, text: str) -> str:
-        """A text that is not JSON, redacted: a program, an error, a print, a model's words."""
-        if any(hint in text for hint in _HINTS):
-            text = _NAMED.sub(self._named, text)
-        return self._redaction.by_function(self._struck(text))
+    def text(self, text: str, most: int = _MAX_CHARACTERS, *, is_cut: bool = False) -> str:
+        """A text that is not JSON, redacted: an error, a print, a model's words.
+
+        Args:
+            text: any text.
+            most: characters of it that are shown.
+            is_cut: whether it may be the beginning of a longer text, so that half a secret may stand at its end.
+        """
+        return self._text(text, most, is_cut=is_cut)
+
+    def source(self, source: str, most: int = _MAX_CHARACTERS) -> str:
+        """A Python program, redacted. It keeps its lines, and its variables with the names of secrets."""
+        return self._text(source, most, is_program=True)
+
+    def learn(self, calls: Iterable[CallRecord]) -> None:
+        """Find the secrets of calls that have ended: they are redacted wherever they come back.
+
+        What a schema or a key calls a secret is found in all arguments; what a text names (``password='...'``) in the
+        first 16,000,000 characters.
+        """
+        room = _MAX_LEARNED_CHARACTERS
+        for call in islice(calls, _MAX_LEARNED):
+            tool = self.tool(call.tool)
+            for arguments in (call.arguments, call.changed_arguments):
+                self._left = _MAX_MEMBERS
+                for text in _texts(self._hidden(arguments, None if tool is None else tool.secret_arguments, 0)):
+                    if room <= 0:
+                        break
+                    self._redaction.named.struck(text[:room], self._known.learn)
+                    room -= len(text)
+            if call.result is not None and tool is not None and tool.secret_result is not None:
+                self.result(tool, call.result)
 
     def record(self, record: CallRecord) -> CallRecord:
         """A redacted copy of a record."""
@@ -221,7 +248,7 @@ class RunRedaction:
         if record.changed_arguments is not None:
             changed["changed_arguments"] = self.arguments(tool, record.changed_arguments)
         if record.error is not None:
-            changed["error"] = self.text(record.error)
+            changed["error"] = self.text(record.error, is_cut=True)
         result = getattr(record, "result", None)
         if result is not None:
             changed["result"] = self.result(tool, result)
@@ -246,8 +273,9 @@ class RunRedaction:
             result = json.dumps(REDACTED) if parts is None else f"[{','.join(parts)}]"
         elif result is not None:
             result = self.result(tool, result)
-        error = None if step.error is None else self.text(step.error)
-        return replace(step, arguments=arguments, result_json=result, error=error)
+        error = None if step.error is None else self.text(step.error, is_cut=True)
+        warnings = tuple(map(self.text, step.warnings))
+        return replace(step, arguments=arguments, result_json=result, error=error, warnings=warnings)
 
     def event(self, event: _Event) -> _Event:
         """A redacted copy of an event."""
@@ -259,7 +287,7 @@ class RunRedaction:
             case Printed(text=text):
                 return replace(event, text=self.text(text))
             case CallProgressed(record=record, message=message):
-                return replace(event, record=self.record(record), message=message and self.text(message))
+                return replace(event, record=self.record(record), message=message and self.text(message, is_cut=True))
             case CallStarted(record=record) | CallEnded(record=record):
                 return replace(event, record=self.record(record))
             case StepEnded(step=step):
@@ -327,90 +355,65 @@ class RunRedaction:
         if isinstance(value, str):
             return value if value == REDACTED else self.text(value)
         if isinstance(value, dict):
-            if not self._forms:
+            if not self._known:
                 return {key: self._shown(each) for key, each in value.items()}
             made: dict[str, Any] = {}
             for key, each in value.items():
-                name = self._struck(key)
+                name = self._known.struck(key)
                 made[_other_than(made, name) if name != key else name] = self._shown(each)
             return made
         if isinstance(value, list):
             return [self._shown(each) for each in value]
-        if value is None or isinstance(value, bool) or not self._secrets:
+        if value is None or isinstance(value, bool) or not (self._known or self._known.full):
             return value
         try:
-            return REDACTED if str(value) in self._secrets else value
+            text = str(value)
         except ValueError:  # more digits than Python writes
             return REDACTED
+        return REDACTED if text in self._known or (self._known.full and len(text) >= MIN_SECRET_CHARACTERS) else value
 
     def _hide(self, value: Any) -> Any:
         """Learn a secret value, and return what stands in its place."""
-        todo, left = [value], MAX_SECRETS
-        while todo and left:
+        todo, left = [value], _MAX_MEMBERS
+        while todo and left and not self._known.full:
             left -= 1
             each = todo.pop()
             if isinstance(each, Mapping):
-                todo += list(each.values())[:left]
+                todo += each.values()
             elif isinstance(each, (list, tuple)):
-                todo += each[:left]
+                todo += each
             elif isinstance(each, (str, int, float)) and not isinstance(each, bool):
                 with contextlib.suppress(ValueError):  # a number of more digits than Python writes
-                    self._learn(str(each))
+                    self._known.learn(str(each))
+        self._known.full |= bool(todo)
         return value if value is None else REDACTED
-
-    def _learn(self, secret: str) -> None:
-        secret = secret[:_MAX_SECRET_CHARACTERS]
-        if len(secret.strip()) < MIN_SECRET_CHARACTERS or secret in self._secrets or secret.casefold() in _PLAIN:
-            return
-        if secret in REDACTED or len(self._secrets) >= MAX_SECRETS:
-            return
-        self._secrets.add(secret)
-        written = {secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1], repr(secret)[1:-1]}
-        self._forms = sorted({*self._forms, *written}, key=len, reverse=True)
 
     # one text
 
-    def _struck(self, text: str) -> str:
-        for form in self._forms:
-            if form in text:
-                text = text.replace(form, REDACTED)
-        return text
+    def _text(self, text: str, most: int, *, is_program: bool = False, is_cut: bool = False) -> str:
+        is_cut |= len(text) > most
+        text = self._beginning(text, most)
+        text = self._redaction.named.struck(text, self._known.learn, is_program=is_program)
+        if self._known.full and len(text) >= MIN_SECRET_CHARACTERS:
+            return REDACTED
+        return self._redaction.by_function(self._known.struck(text, keep_lines=is_program, is_cut=is_cut))
 
-    def _named(self, found: re.Match[str]) -> str:
-        """A name and its text, without the text if the name is that of a secret."""
-        name = found["key"] or found["field"]
-        if name is not None and not self._is_secret_key(name):
-            return found[0]
-        group = found.lastgroup or "quoted"
-        text = found[group]
-        if group != "quoted":
-            self._learn(text)
-            return found[0].replace(text, REDACTED)
-        mark = text[:3] if text[:3] in ('"""', "'''") else text[0]
-        secret = text[len(mark) :].removesuffix(mark).removesuffix("\n")
-        if secret in ("", REDACTED):
-            return found[0]
-        self._learn(secret)
-        with contextlib.suppress(ValueError):
-            if mark == '"' and "\\" in secret:
-                self._learn(json.loads(f'"{secret}"'))
-        begin = found.start("quoted") - found.start() + len(mark)
-        return found[0][:begin] + REDACTED + found[0][begin + len(secret) :]
+    def _beginning(self, text: str, most: int) -> str:
+        """The text, or the whole words at the beginning of a long one."""
+        if len(text) <= most:
+            return text
+        words = text[:most]
+        blank = max(words.rfind(" ", -_MAX_WORD), words.rfind("\n", -_MAX_WORD))
+        return words[: blank + 1] if blank >= 0 else words
 
     def _read(self, text: str) -> Any:
         """The value of a JSON text, or of the beginning of one."""
-        if len(text) <= _MAX_RESULT_CHARACTERS:
+        if len(text) <= _MAX_CHARACTERS:
             with contextlib.suppress(ValueError):
                 return json.loads(text)
         from pydantic_core import from_json
 
-        beginning = text[:_MAX_RESULT_CHARACTERS]
-        for form in self._forms:  # a secret may be cut off as well
-            begun = beginning.find(form[:_BEGUN], max(len(beginning) - len(form), 0)) if len(form) > _BEGUN else -1
-            if begun < 0:
-                kept = next((n for n in range(min(len(form) - 1, _BEGUN), 2, -1) if beginning.endswith(form[:n])), 0)
-                begun = len(beginning) - kept
-            beginning = beginning[:begun]
+        beginning = self._known.without_half(text[:_MAX_CHARACTERS])
         return from_json(beginning.encode("utf-8", "replace"), allow_partial="trailing-strings")
 
 
@@ -421,3 +424,14 @@ def _other_than(taken: Collection[str], name: str) -> str:
         number += 1
         made = f"{name} {number}"
     return made
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """The texts within a JSON value."""
+    todo = [value]
+    while todo:
+        each = todo.pop()
+        if isinstance(each, str):
+            yield each
+        elif isinstance(each, (dict, list)):
+            todo += each.values() if isinstance(each, dict) else each

@@ -33,7 +33,7 @@ from .gate.threads import Threads
 from .gate.watching import Watcher, watched
 from .guest_run import in_guest
 from .offer import Source, search_builtins
-from .redaction import Redaction, redactor_of
+from .redaction import Redaction, Redactor
 from .result import NO_SANDBOX, CodeResult
 from .run import CodeRun, Language, Looks, checked_files
 from .session import CodeStream, Session, streaming
@@ -193,7 +193,7 @@ class Runtime(ForModels, ForPlans):
 
     def _take(self, registry: Registry) -> None:
         self.registry = registry
-        self.redactor = redactor_of(self.redaction, registry)
+        self.redactor = Redactor(self.redaction, registry)
         builtins = search_builtins(lambda: self.search)
         self.gate = Gate(
             registry, approve=self._approve, builtins=builtins, effects=self._effects, threads=self._threads,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Annotated
 
 import pytest
+from pydantic import SecretStr
 
 from agent.loop.scripted_runs import play
 from callgate import Runtime, Secret, tool
@@ -50,12 +52,15 @@ def test_events_lose_the_secrets_of_calls_plans_and_programs_and_the_providers_o
 @pytest.mark.anyio
 async def test_the_page_of_a_task_in_memory_has_no_secret_of_its_tools_and_the_result_has_the_values() -> None:
     @tool(read_only=True)
-    def enter(phrase: Annotated[str, Secret]) -> dict[str, str]:
+    def enter(phrase: Annotated[str, Secret], pin: SecretStr) -> dict[str, str]:
         """Enter."""
-        return {"said": phrase}
+        return {"said": phrase, "pin": pin.get_secret_value()}
 
-    result, _ = await play([enter], Calls(("enter", {"phrase": "melon tree"})), Say("You said melon tree"))
-    assert result.answer == "You said melon tree"
+    given = {"phrase": "melon tree", "pin": "pin-4711"}
+    result, _ = await play([enter], Calls(("enter", given)), Say("You said melon tree, pin-4711"))
+    assert result.answer == "You said melon tree, pin-4711"
     page = result.trace()
     assert "melon tree" not in page
+    assert "pin-4711" not in page
+    assert pickle.loads(pickle.dumps(result)).answer == result.answer
     assert "[redacted]" in page

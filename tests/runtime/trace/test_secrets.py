@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Annotated, Any
 
 import pydantic
@@ -103,6 +105,10 @@ async def test_the_secrets_of_a_run_are_known_to_its_page_and_are_not_a_part_of_
         plan: PlanResult = await runtime.execute_tool_plan(
             {"steps": [{"id": "a", "tool": "issue", "arguments": {"holder": "Ann"}}]}
         )
+    for copied in (copy.copy(plan), copy.deepcopy(plan), copy.deepcopy(code)):
+        assert ISSUED not in copied.trace()
+    assert pickle.loads(pickle.dumps(plan)).to_dict() == plan.to_dict()
+    assert pickle.loads(pickle.dumps(plan)).redactor is None  # it is a saved result: its functions stay here
     assert "redactor" not in code.to_dict()
     assert "redactor" not in plan.to_dict()
     assert "redactor" not in repr(code)

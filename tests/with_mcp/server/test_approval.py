@@ -165,3 +165,29 @@ async def test_a_paused_call_ends_with_the_runs_own_limit(served: Served) -> Non
         assert isinstance(result, CallToolResult)
         assert "wall_seconds" in text(result)
     assert wiped(served) == ""
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_the_user_sees_that_a_call_has_secrets_and_not_which(served: Served, era: str) -> None:
+    (served.folder / "tools.py").write_text(
+        '''
+from typing import Annotated
+from callgate import Secret, tool
+
+@tool(requires_approval=True)
+def unlock(door: str, phrase: Annotated[str, Secret], api_key: str) -> str:
+    """Unlock a door."""
+    return f"{door} {len(phrase)} {len(api_key)}"
+'''
+    )
+    ear = Ear()
+    code = "await unlock('front', phrase='open sesame', api_key='key-8ab3')"
+    async with served.client(ear=ear, era=era) as client:
+        result = await client.call_tool("execute_code", {"code": code}, progress_callback=ear.on_progress)
+    assert text(result) == "Value: front 11 8"  # the tool got the values
+    (asked,) = ear.asked
+    assert '{"door": "front", "phrase": "[redacted]", "api_key": "[redacted]"}' in asked
+    heard = " ".join([*ear.asked, *ear.told, *(str(message) for _, message in ear.progress), served.log])
+    assert "sesame" not in heard
+    assert "key-8ab3" not in heard
+    assert any("unlock(" in each for each in ear.told)

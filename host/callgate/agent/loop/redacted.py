@@ -3,11 +3,13 @@
 1. The order of things is the order of the events: a program stands in the model's reply, before its calls are made. A
    secret in it is found by its name (``password="..."``), or if the task has seen it before.
 2. A provider's own form of a turn is left out where anything in it would have to be redacted: it may be signed.
+3. Arguments that are not whole have `REDACTED` in them, whatever took something out: such a call is never made again.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -60,8 +62,7 @@ class RedactedEvents:
             case CallProgress():
                 return replace(event, event=run.event(event.event))
             case CallEnded():
-                shown = None if event.run is None else run.value(event.run)
-                return replace(event, run=shown, text=self._result(event.name, event.text))
+                return replace(event, run=self._ran(event.run), text=self._result(event.name, event.text))
             case MessageAdded():
                 return replace(event, text=run.text(event.text), replies=self._replies(event.replies))
             case Planned():
@@ -70,7 +71,7 @@ class RedactedEvents:
             case PlannedRun():
                 return replace(event, results=tuple(run.value(event.results)), sources=tuple(run.value(event.sources)))
             case Faulted():
-                return replace(event, detail=run.text(event.detail))
+                return replace(event, detail=run.text(event.detail, is_cut=True))
             case Finished():
                 return replace(event, answer=run.text(event.answer), reason=run.text(event.reason))
             case Routed() | Resumed():
@@ -93,9 +94,14 @@ class RedactedEvents:
         return shown if kept else replace(shown, native=None, provider="")
 
     def _call(self, call: ToolCall) -> ToolCall:
+        arguments = self._arguments(call.name, call.arguments)
+        if arguments != call.arguments and not has_redacted(
+            arguments
+        ):  # the operator's function writes words of its own
+            arguments = {**arguments, REDACTED: REDACTED}
         return replace(
             call,
-            arguments=self._arguments(call.name, call.arguments),
+            arguments=arguments,
             fault=self._run.text(call.fault),
             written=self._run.text(call.written),
         )
@@ -104,8 +110,18 @@ class RedactedEvents:
         if name == "execute_tool_plan" and isinstance(arguments.get("plan"), str):
             rest = self._run.value({key: each for key, each in arguments.items() if key != "plan"})
             return {**rest, "plan": self._run.plan(arguments["plan"])}
+        if name == "execute_code" and isinstance(arguments.get("code"), str):
+            rest = self._run.value({key: each for key, each in arguments.items() if key != "code"})
+            return {**rest, "code": self._run.source(arguments["code"])}
         tool = self._run.tool(name)
         return self._run.value(arguments) if tool is None else self._run.arguments(tool, arguments)
+
+    def _ran(self, run: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+        """The result of a program or a plan."""
+        if run is None or not isinstance(run.get("source"), str):
+            return None if run is None else self._run.value(run)
+        shown = self._run.value({**run, "source": ""})
+        return {**shown, "source": self._run.source(run["source"])}
 
     def _result(self, name: str, text: str) -> str:
         """The text for the model: JSON, or the beginning of it, where a tool with secrets answers."""
@@ -133,5 +149,7 @@ def has_redacted(value: Any) -> bool:
         each = todo.pop()
         if isinstance(each, str) and REDACTED in each:
             return True
-        todo += each.values() if isinstance(each, dict) else each if isinstance(each, (list, tuple)) else ()
+        todo += (
+            [*each, *each.values()] if isinstance(each, Mapping) else each if isinstance(each, (list, tuple)) else ()
+        )
     return False

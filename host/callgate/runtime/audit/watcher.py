@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from callgate.cut import cut
@@ -74,9 +75,10 @@ class Auditor:
         """The keyed digest of a text."""
         return self.keys.digest(text)
 
-    def content(self, name: str, text: str) -> dict[str, Any]:
-        """A text that is redacted already, for a log that includes content."""
-        return {name: cut(text, _CONTENT)} if self.include_content else {}
+    def content(self, name: str, redacted: Callable[[], str | None]) -> dict[str, Any]:
+        """A text for a log that includes content: redacted, then cut."""
+        text = redacted() if self.include_content else None
+        return {} if text is None else {name: cut(text, _CONTENT)}
 
 
 class _Run:
@@ -85,8 +87,7 @@ class _Run:
         self.start = start
         origin = start.origin
         self.who: dict[str, Any] = {"run": start.id}
-        self.redaction = auditor.redaction.run()
-        self.source = ""
+        self.redaction = auditor.redaction.run(start.offer.registry)
         if origin is not None:
             named = {"task": origin.task, "turn": origin.turn, "call_id": origin.call, "client": origin.client}
             self.origin = {name: cut(each, _SHORT) if isinstance(each, str) else each for name, each in named.items()}
@@ -104,7 +105,6 @@ class _Run:
         text = start.source if isinstance(start.source, str) else _json(start.source)
         if text is not None:
             fields["source_digest"] = auditor.digest(text)
-            self.source = text[: 2 * _CONTENT]
         changed = {name: each for name, each in vars_of(start.limits).items() if each != getattr(_LIMITS, name)}
         auditor.note("run", {**fields, "limits": changed})
 
@@ -124,16 +124,25 @@ class _Run:
                 how = {"ok": result.ok, "calls": usage.tool_calls, "seconds": round(usage.wall_seconds, 6)}
                 if result.error is not None:
                     how["error"] = cut(result.error.kind, _SHORT)
-                    how |= self.auditor.content("message", self.redaction.text(result.error.message))
+                    message = result.error.message
+                    how |= self.auditor.content("message", lambda: self.redaction.text(message))
                 if result.error is not None and result.error.limit is not None:
                     how["limit"] = result.error.limit
                 if usage.cpu_seconds is not None:
                     how |= {"cpu_seconds": round(usage.cpu_seconds, 6), "peak_memory_bytes": usage.peak_memory_bytes}
-                how |= self.auditor.content("source", self.redaction.text(self.source))  # its calls' secrets are known
+                how |= self.auditor.content("source", self._source)  # its calls' secrets are known
                 path = getattr(result, "path", None)
                 how |= {} if path is None else {"path": path}
             self.auditor.note("run_ended", {**self.who, **how})
         self.auditor.file.sync()
+
+    def _source(self) -> str | None:
+        """The program or the plan, redacted."""
+        source = self.start.source
+        if self.start.kind == "code":
+            return self.redaction.source(source)
+        plan = self.redaction.plan(source)
+        return plan if isinstance(plan, str) else _json(plan)
 
 
 class _Call:
@@ -176,7 +185,8 @@ class _Call:
         record = self._record
         fields = {**self._who}
         if record.error is not None:
-            fields |= self._auditor.content("error", self._redaction.text(record.error))
+            error = record.error
+            fields |= self._auditor.content("error", lambda: self._redaction.text(error))
         if record.status == "refused" and not self._called:
             check = "validated"
             if tool is None:
@@ -195,8 +205,7 @@ class _Call:
             fields["fallback_call"] = record.fallback_call
         if text is not None:
             fields["result_digest"] = self._auditor.digest(text)
-            if self._auditor.include_content:
-                fields["result"] = cut(self._redaction.result(tool, text), _CONTENT)
+            fields |= self._auditor.content("result", lambda: self._redaction.result(tool, text))
         self._auditor.note("outcome", fields)
 
     def _given(self, tool: Tool | None, arguments: Any) -> dict[str, Any]:
@@ -210,8 +219,7 @@ class _Call:
             return {"arguments": "not JSON"}
         if not self._auditor.include_content:
             return {"arguments_digest": self._auditor.digest(text)}
-        shown = self._redaction.arguments(tool, arguments)
-        return {"arguments": cut(_json(shown) or "", _CONTENT)}
+        return self._auditor.content("arguments", lambda: _json(self._redaction.arguments(tool, arguments)))
 
 
 def vars_of(limits: Limits) -> dict[str, Any]:

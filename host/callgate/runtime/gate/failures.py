@@ -96,8 +96,8 @@ def make_presentable(tool: Tool, error: ToolError) -> None:
     message = str(error.message).encode(errors="replace").decode()
     if len(message) > MAX_ERROR_CHARACTERS:
         half = MAX_ERROR_CHARACTERS // 2
-        cut = len(message) - 2 * half
-        message = f"{message[:half]} ... {cut} characters cut ... {message[-half:]}"
+        end = message[-half:].partition(" ")[2] or message[-half:]  # whole words: half a secret is not recognised
+        message = f"{message[:half]} ... {len(message) - half - len(end)} characters cut ... {end}"
     if message != error.message:
         error.message = message
         error.args = (message,)

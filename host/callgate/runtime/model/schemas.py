@@ -63,7 +63,7 @@ _LEADS_ELSEWHERE = re.compile(r'[{,]"\$(?:ref|dynamicRef|recursiveRef)":"(?!#/(?
 def shown_schema(tool: Tool, provider: Provider) -> Schema:
     """A copy of a tool's input schema in the form that this provider's models see. The marks of secrets are for MCP
     clients; some providers refuse keywords that they do not know."""
-    ignored = _IGNORED if provider == "mcp" else _IGNORED | {SECRET_KEYWORD}
+    ignored = _IGNORED if provider == "mcp" else _IGNORED | {SECRET_KEYWORD, "writeOnly"}
     tidy = _tidied(tool.input_schema, ignored, items_everywhere=provider.startswith("openai"))
     return _fitting(tidy if provider == "mcp" else _renamed(_flat(tidy)))
 

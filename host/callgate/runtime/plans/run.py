@@ -32,6 +32,7 @@ from callgate.runtime.context_task import event_loop
 from callgate.runtime.gate import Gate
 from callgate.runtime.gate.approval import Allow, Decision, Deny, answer_of
 from callgate.runtime.gate.events import Event
+from callgate.runtime.redaction import RunRedaction
 from callgate.runtime.result import RunError, RunUsage
 from callgate.runtime.run import host_error
 from callgate.tools.decoding import decoding, own_json
@@ -42,7 +43,7 @@ from .drive import PlanDrive
 from .early import EarlyCalls
 from .result import PlanResult
 
-__all__ = ["ApprovePlan", "PlanApprovalRequest", "PlanRun"]
+__all__ = ["ApprovePlan", "PlanApprovalRequest", "PlanRun", "explanation"]
 
 T = TypeVar("T")
 
@@ -66,14 +67,20 @@ class PlanApprovalRequest:
     """Warnings about the plan. They do not keep it from running."""
     _compiled: CompiledPlan = field(repr=False)
 
-    def explain(self, form: ExplainFormat = "text") -> str:
+    def explain(self, form: ExplainFormat = "text", *, redaction: RunRedaction | None = None) -> str:
         """What the plan would do: its waves, its steps, and which step waits for which.
 
         Args:
             form: ``"text"``, ``"json"`` or ``"mermaid"`` (a flowchart).
+            redaction: redacts the arguments that their tool's schema or their own key calls secrets.
         """
-        model = self._compiled.model
-        return explain(explained(self._compiled), form, goal=model.goal, outputs=model.output_steps)
+        return explanation(self._compiled, form, redaction)
+
+
+def explanation(plan: CompiledPlan, form: ExplainFormat, redaction: RunRedaction | None) -> str:
+    """What a plan would do: see `PlanApprovalRequest.explain`."""
+    steps = explained(plan) if redaction is None else explained(plan, redaction.step_for_approval)
+    return explain(steps, form, goal=plan.model.goal, outputs=plan.model.output_steps)
 
 
 ApprovePlan = Callable[[PlanApprovalRequest], Awaitable[Decision] | Decision]

@@ -87,7 +87,7 @@ def _facts(sheet: Sheet, call: CallRecord, tool: Tool | None) -> Iterator[tuple[
     if call.result is not None:
         omitted = call.result_bytes - len(call.result.encode("utf-8", "replace"))
         yield "result", f"<pre>{sheet.json(call.result, omitted, tool)}</pre>"
-    yield "error", f"<pre>{sheet.text(call.error)}</pre>" if call.error else ""
+    yield "error", f"<pre>{sheet.text(call.error, is_cut=True)}</pre>" if call.error else ""
     timed_out = f", {call.timeouts:,} timed out" if call.timeouts else ""
     if call.attempts != 1 or timed_out or call.cached:
         yield "attempts", f"{call.attempts:,}{timed_out}{', the result came from the cache' if call.cached else ''}"

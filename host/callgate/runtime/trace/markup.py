@@ -10,12 +10,11 @@ from __future__ import annotations
 import html
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final, Literal
 
 from callgate import cut
-from callgate.runtime.gate.records import CallRecord
 from callgate.runtime.redaction import Redaction, RunRedaction
 from callgate.tools import Tool
 from callgate.tools.faults import printable
@@ -47,10 +46,7 @@ _TEXT_CHARACTERS: Final = 4096
 _MOST_BYTES: Final = 4_000_000
 """Of the markup of all lists of a page, about. Only very large runs and hostile texts reach this limit."""
 _MARGIN_CHARACTERS: Final = 1000
-"""Characters beyond a cut that are redacted, too: a secret that a cut halves is still found whole."""
-_LEARNED_CHARACTERS: Final = 2_000_000
-"""Of the texts among the arguments of all calls that are looked through for secrets that they name. Secrets that a
-schema or a key names are found in all of them."""
+"""Characters beyond a cut that are redacted, too: the text may get shorter by that."""
 _PUNCTUATION: Final = 4
 """Characters of a JSON value that is not a text, about."""
 _MAX_DEPTH: Final = 150
@@ -71,27 +67,20 @@ class Sheet:
         self.redaction: RunRedaction = (redaction or Redaction()).run() if redactor is None else redactor(redaction)
         self.room = _MOST_BYTES
 
-    def learn(self, calls: Sequence[CallRecord]) -> None:
-        """Find the secrets of calls: they are redacted wherever they come back, in the source, too."""
-        room = _LEARNED_CHARACTERS
-        for call in calls:
-            tool = self.redaction.tool(call.tool)
-            for arguments in (call.arguments, call.changed_arguments):
-                for text in _texts(self.redaction.learn(tool, arguments)):
-                    if room > 0:
-                        self.redaction.text(text[:room])  # it may name a secret: password='...'
-                        room -= len(text)
-            if call.result is not None and tool is not None and tool.secret_result is not None:
-                self.redaction.result(tool, call.result)
+    def text(self, text: str, most: int = _TEXT_CHARACTERS, *, is_cut: bool = False) -> str:
+        """A text as markup.
 
-    def text(self, text: str, most: int = _TEXT_CHARACTERS) -> str:
-        """A text as markup."""
-        shown = self.redaction.text(text[: most + _MARGIN_CHARACTERS])
-        return escaped(shown, most, len(text) - len(text[: most + _MARGIN_CHARACTERS]))
+        Args:
+            text: any text.
+            most: characters.
+            is_cut: whether it is the beginning of a longer text.
+        """
+        shown = self.redaction.text(text, most + _MARGIN_CHARACTERS, is_cut=is_cut)
+        return escaped(shown, most, max(len(text) - most - _MARGIN_CHARACTERS, 0))
 
     def line(self, text: str, most: int = SHORT) -> str:
         """A text as markup, in one line."""
-        shown = self.redaction.text(text[: most + _MARGIN_CHARACTERS])
+        shown = self.redaction.text(text, most + _MARGIN_CHARACTERS)
         return _one_line(shown, most)
 
     def value(self, value: Any, most: int = _TEXT_CHARACTERS, tool: Tool | None = None) -> str:
@@ -195,16 +184,6 @@ def beginning(value: Any, characters: int) -> Any:
         return made if isinstance(value, Mapping) else list(made.values())
 
     return begun(value, _MAX_DEPTH)
-
-
-def _texts(value: Any) -> Iterator[str]:
-    todo = [value]
-    while todo:
-        each = todo.pop()
-        if isinstance(each, str):
-            yield each
-        elif isinstance(each, Mapping | list):
-            todo += each.values() if isinstance(each, Mapping) else each
 
 
 def written(value: Any) -> str:

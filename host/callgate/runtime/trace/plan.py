@@ -44,7 +44,7 @@ def plan_cards(result: PlanResult) -> str:
 
 def plan_sections(sheet: Sheet, result: PlanResult) -> str:
     """Everything below the figures."""
-    sheet.learn(result.calls)
+    sheet.redaction.learn(result.calls)
     return "".join(_sections(sheet, result))
 
 

@@ -63,7 +63,7 @@ def figures(usage: RunUsage, calls: int) -> str:
 
 def program_sections(sheet: Sheet, result: CodeResult) -> str:
     """Everything below the figures."""
-    sheet.learn(result.calls)
+    sheet.redaction.learn(result.calls)
     return "".join(_sections(sheet, result))
 
 
@@ -71,7 +71,7 @@ def _sections(sheet: Sheet, result: CodeResult) -> Iterator[str]:
     """What the program came to, its calls in time, its lines, what it made, and the limits."""
     if (error := result.error) is not None:
         at = f" <small>line {error.line}</small>" if error.line else ""
-        text = f'<p class="words">{sheet.text(error.message)}</p>'
+        text = f'<p class="words">{sheet.text(error.message, is_cut=True)}</p>'
         trace = f"<pre>{sheet.text(error.traceback.rstrip(), _VALUE)}</pre>" if error.traceback else ""
         yield f'<section class="error"><h2>{sheet.line(error.kind, 80)}{at}</h2>{text}{trace}</section>'
     elif result.value_repr is not None or result.value is not None:
@@ -80,13 +80,14 @@ def _sections(sheet: Sheet, result: CodeResult) -> Iterator[str]:
         times = [mark.seconds for mark in result.prints[:_MOST_PRINTS]]
         note = f"{plural(len(result.calls), 'call')} in {duration(result.usage.wall_seconds)}"
         yield section("Calls in time", axis(sheet, result.calls, result.usage.wall_seconds, times), note)
-    lines = lines_of(sheet.redaction.text(result.source[:MOST_CHARACTERS]).rstrip()) if result.source else []
+    lines = lines_of(sheet.redaction.source(result.source, MOST_CHARACTERS).rstrip()) if result.source else []
     yield section("Program", _source(sheet, result, lines) if lines else "")
     elsewhere = [call for call in result.calls if not 1 <= (call.line or 0) <= len(lines)]
     if elsewhere:
         title = "Calls of no known line" if len(elsewhere) < len(result.calls) else "Calls"
         yield section(title, calls_of_a_place(sheet, elsewhere))
-    yield section("Output", f"<pre>{sheet.text(result.logs.rstrip(), _VALUE)}</pre>" if result.logs else "")
+    logs = sheet.text(result.logs.rstrip(), _VALUE, is_cut=bool(result.truncated))
+    yield section("Output", f"<pre>{logs}</pre>" if result.logs else "")
     yield artifacts_section(sheet, result.artifacts)
     yield section("The plan of its calls", _plan(sheet, result), "the fast path ran it on the host")
     if result.speculative:
@@ -169,7 +170,8 @@ def _prints(sheet: Sheet, result: CodeResult) -> defaultdict[int, list[str]]:
             shown = f"displayed {sheet.line(names.get(mark.artifact, 'a file'))}"
         else:
             text = result.logs[mark.offset : max(end, mark.offset)].rstrip("\n")
-            shown = f"<code>{sheet.text(text, _PRINT_CHARACTERS)}</code>"
+            is_cut = bool(result.truncated) and end >= len(result.logs)
+            shown = f"<code>{sheet.text(text, _PRINT_CHARACTERS, is_cut=is_cut)}</code>"
         found[mark.line].append(f'<div class="print">{shown}<span class="took">{duration(mark.seconds)}</span></div>')
     return found
 
