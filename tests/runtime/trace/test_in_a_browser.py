@@ -43,3 +43,14 @@ def test_a_page_fits_wide_and_narrow_windows_and_runs_and_loads_nothing(
         browser.open_all()
         found = browser.again()
         assert (found["wider"], found["scrolls"]) == ([], False)
+
+
+def test_on_paper_steps_are_open_and_calls_are_lines(browser: Browser, tmp_path: Path) -> None:
+    for name, result, selector, shown in (
+        ("plan", CHAIN, "details.step:not([open]) dl", True),
+        ("program", program(), "details.call:not([open]) dl", False),
+    ):
+        file = tmp_path / f"{name}.html"
+        file.write_text(run_page(result), encoding="utf-8")
+        browser.look(file, 1280)
+        assert set(browser.are_on_paper(selector)) == {shown}

@@ -13,7 +13,7 @@ from callgate.tools import Tool
 
 from .markup import Sheet, Tone, bar, column, duration, fact_list, fold, headline, plural, share, ticks
 
-__all__ = ["axis", "call_markup", "calls_of_a_place", "scale", "tone_of"]
+__all__ = ["approval", "axis", "calls_of_a_place", "scale"]
 
 _MARKS: Final[dict[Tone, str]] = {"ok": "✓", "bad": "✗", "odd": "?"}
 _TONES: Final[dict[CallStatus, Tone]] = {
@@ -31,14 +31,14 @@ _COLUMNS: Final = 120
 """Parts of the axis in the row of many calls."""
 
 
-def tone_of(call: CallRecord) -> Tone:
+def _tone(call: CallRecord) -> Tone:
     """How a call ended."""
     return _TONES.get(call.status, "odd")
 
 
-def call_markup(sheet: Sheet, call: CallRecord) -> str:
+def _call(sheet: Sheet, call: CallRecord) -> str:
     """A call in one line, which opens for everything that is known of it."""
-    tone, tool = tone_of(call), sheet.redaction.tool(call.tool)
+    tone, tool = _tone(call), sheet.redaction.tool(call.tool)
     gave = ""
     if call.result is not None:
         gave = f' <code class="gave">→ {sheet.line(sheet.redaction.result(tool, call.result), _BRIEF)}</code>'
@@ -53,7 +53,7 @@ def call_markup(sheet: Sheet, call: CallRecord) -> str:
 
 def _tags(sheet: Sheet, call: CallRecord) -> Iterator[str]:
     if call.status != "succeeded":
-        yield f'<span class="tag {tone_of(call)}">{_words(call)}</span> '
+        yield f'<span class="tag {_tone(call)}">{_words(call)}</span> '
     if call.early:
         yield '<span class="tag">early</span> '
     if call.cached:
@@ -99,16 +99,16 @@ def _facts(sheet: Sheet, call: CallRecord, tool: Tool | None) -> Iterator[tuple[
 def calls_of_a_place(sheet: Sheet, calls: Sequence[CallRecord]) -> str:
     """The calls of one line or step: each in a line, or many in a fold, those that did not succeed first."""
     if len(calls) < _FOLDED_FROM:
-        return sheet.list((call_markup(sheet, call) for call in calls), len(calls), "calls")
+        return sheet.list((_call(sheet, call) for call in calls), len(calls), "calls")
     tools = Counter(call.tool for call in calls).most_common(3)
     names = ", ".join(sheet.line(name, 60) for name, _ in tools)
-    failed = sum(tone_of(call) != "ok" for call in calls)
+    failed = sum(_tone(call) != "ok" for call in calls)
     state = f'<span class="tag bad">{failed:,} not succeeded</span>' if failed else '<span class="ok">✓</span>'
     took = [call.duration_seconds for call in calls]
     what = f'{state} <span class="tool">{names}</span> × {len(calls):,}'
     summary = headline(what, f"{duration(min(took))} to {duration(max(took))}")
-    shown = sorted(calls, key=lambda call: tone_of(call) == "ok")[:MOST_AT_A_PLACE]
-    return fold(summary, sheet.list((call_markup(sheet, call) for call in shown), len(calls), "calls"), kind="call")
+    shown = sorted(calls, key=lambda call: _tone(call) == "ok")[:MOST_AT_A_PLACE]
+    return fold(summary, sheet.list((_call(sheet, call) for call in shown), len(calls), "calls"), kind="call")
 
 
 def _words(call: CallRecord) -> str:
@@ -163,7 +163,7 @@ def _end(calls: Sequence[CallRecord], wall_seconds: float) -> float:
 
 
 def _row(sheet: Sheet, call: CallRecord, wall: float) -> str:
-    drawn = bar(call.started_seconds, call.duration_seconds, wall, tone_of(call), call.queued_seconds)
+    drawn = bar(call.started_seconds, call.duration_seconds, wall, _tone(call), call.queued_seconds)
     return _axis_row(_name(sheet, call, ", early" if call.early else ""), drawn, duration(call.duration_seconds))
 
 
@@ -184,7 +184,7 @@ def _grouped(sheet: Sheet, calls: Sequence[CallRecord], wall: float) -> str:
 
 def _crowd(sheet: Sheet, calls: Sequence[CallRecord], wall: float) -> str:
     running = _running(calls, wall)
-    failed = _running([call for call in calls if tone_of(call) != "ok"], wall)
+    failed = _running([call for call in calls if _tone(call) != "ok"], wall)
     most = max(running) or 1.0
     drawn = _columns(running, most, "ok") + _columns(failed, most, "bad")
     name = _name(sheet, calls[0], f" × {len(calls):,}")

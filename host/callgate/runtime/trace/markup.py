@@ -50,6 +50,7 @@ _MARGIN_CHARACTERS: Final = 1000
 _PUNCTUATION: Final = 4
 """Characters of a JSON value that is not a text, about."""
 _MAX_DEPTH: Final = 150
+"""Of a value whose beginning is taken; what is deeper is redacted as a whole."""
 _WORTH_INDENTING_CHARACTERS: Final = 64 * 1024
 _LEAST_PERCENT: Final = 0.4
 """The shortest bar that can still be seen."""
@@ -114,7 +115,7 @@ class Sheet:
             tool: whose result it is.
         """
         more = f" ({omitted:,} more bytes)" if omitted > 0 else ""
-        return _begun(indented(self.redaction.result(tool, text)), _TEXT_CHARACTERS) + more
+        return _begun(_indented(self.redaction.result(tool, text)), _TEXT_CHARACTERS) + more
 
     def list(self, pieces: Iterable[str], count: int, what: str) -> str:
         """The pieces of markup that fit, and the number of the others.
@@ -188,7 +189,7 @@ def beginning(value: Any, characters: int) -> Any:
 
 def written(value: Any) -> str:
     """A JSON value as text, indented if it is short; of one that cannot be written, why."""
-    return indented(_compact(value))
+    return _indented(_compact(value))
 
 
 def _compact(value: Any) -> str:
@@ -198,7 +199,7 @@ def _compact(value: Any) -> str:
         return f"cannot be shown: {type(fault).__name__}"
 
 
-def indented(text: str) -> str:
+def _indented(text: str) -> str:
     """JSON text with indentation; long text, and text that is not JSON, stays as it is."""
     if len(text) <= _WORTH_INDENTING_CHARACTERS:
         with suppress(RecursionError, ValueError):
