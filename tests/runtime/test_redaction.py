@@ -11,7 +11,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgate import Redaction, Secret, Tool, tool
+from callgate import (
+    CallEnded,
+    CallProgressed,
+    CallRecord,
+    CallStarted,
+    Event,
+    Printed,
+    Redaction,
+    Registry,
+    Secret,
+    StepEnded,
+    StepResult,
+    Tool,
+    tool,
+)  # fmt: skip
 from callgate.runtime.redaction import REDACTED
 
 
@@ -191,6 +205,30 @@ def test_short_values_and_words_for_nothing_are_not_searched_for() -> None:
     run = Redaction().run()
     run.arguments(None, {"password": "abc", "token": "None", "cookie": None, "secret": True})
     assert run.text("abc None True") == "abc None True"
+
+
+def called(**more: Any) -> CallRecord:
+    return CallRecord(1, "log_in", GIVEN, "plan", 0.0, **more)
+
+
+def test_events_lose_the_secrets_of_their_call_in_arguments_results_errors_messages_and_warnings() -> None:
+    run = Redaction().run(Registry([log_in]))
+    said = "it is open sesame"
+    record = called(error=f"{said}, not open ses", result=json.dumps({"name": said, "code": "c0de-7"}))
+    record.changed_arguments = {**GIVEN, "phrase": "another phrase"}
+    step = StepResult(
+        id="a", wave=0, tool="log_in", status="failed", arguments=GIVEN, result_json=record.result, error=record.error,
+        warnings=(said,),
+    )  # fmt: skip
+    events: list[Event] = [
+        CallStarted(record), CallProgressed(record, 1, None, f"{said}, open ses"), CallEnded(record), StepEnded(step),
+        Printed(f"{said} and another phrase"),
+    ]  # fmt: skip
+    for event in events:
+        shown = str(run.event(event))
+        for secret in ("open s", "another phrase", "c0de", "4711"):
+            assert secret not in shown, shown
+        assert REDACTED in shown
 
 
 # properties

@@ -10,12 +10,12 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import anyio
 import pytest
 
-from callgate import AuditLog, Runtime, tool
+from callgate import AuditLog, Runtime, Secret, tool
 from callgate.errors import ConfigurationError
 from callgate.runtime.audit.chain import Keys
 from callgate.runtime.audit.file import AppendFile
@@ -136,6 +136,23 @@ async def test_with_content_it_has_arguments_results_and_errors_of_a_bounded_len
     assert "failed" in found[3]["error"]
     assert "valid integer" in found[4]["error"]
     assert "hunter2" not in log.path.read_text()
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+async def test_a_plan_that_never_called_a_tool_stands_in_it_without_the_secrets_of_its_steps(
+    tmp_path: Path, as_text: bool
+) -> None:
+    @tool
+    async def unlock(phrase: Annotated[str, Secret]) -> None:
+        """Unlock."""
+
+    plan = {"steps": [{"id": "a", "tool": "unlock", "arguments": {"phrase": "xyzzy-1"}}], "goal": "get in"}
+    log = log_in(tmp_path, include_content=True)
+    async with Runtime([unlock], sandbox=None, audit=log, approve_plan=lambda _: False) as runtime:
+        await runtime.execute_tool_plan(json.dumps(plan) if as_text else plan)
+    (ended,) = [each for each in records(log) if each["kind"] == "run_ended"]
+    assert json.loads(ended["source"])["steps"][0]["arguments"] == {"phrase": "[redacted]"}
+    assert "xyzzy" not in log.path.read_text()
 
 
 @pytest.mark.parametrize("name", ["a\nb", '","mac":"' + MAC * 4 + '"}\n{', "\ud800", "x" * 5000, "\x1b[2J\u202e\u2028"])

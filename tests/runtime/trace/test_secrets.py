@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
 from typing import Annotated, Any
 
@@ -10,6 +11,7 @@ import pydantic
 import pytest
 
 from callgate import CodeResult, PlanResult, Redaction, Runtime, Secret, ToolError, tool
+from callgate.runtime.trace.markup import Sheet
 
 pytestmark = pytest.mark.anyio
 PHRASE, PIN, KEY, ISSUED = "open sesame", "pin-4711", "key-8ab3", "issued-55"
@@ -112,3 +114,25 @@ async def test_the_secrets_of_a_run_are_known_to_its_page_and_are_not_a_part_of_
     assert "redactor" not in code.to_dict()
     assert "redactor" not in plan.to_dict()
     assert "redactor" not in repr(code)
+
+
+def test_whatever_a_page_writes_is_redacted_first() -> None:
+    sheet = Sheet()
+    sheet.redaction.arguments(None, {"password": PHRASE})
+    value = {"said": PHRASE, "api_key": KEY}
+    for written in (
+        sheet.text(f"it is {PHRASE}"),
+        sheet.line(f"it is {PHRASE}"),
+        sheet.value(value),
+        sheet.brief(value, 100),
+        sheet.json(json.dumps(value)),
+    ):
+        has_none(written)
+
+
+async def test_a_page_has_no_secret_of_a_programs_inputs() -> None:
+    async with Runtime([issue], sandbox=None) as runtime:
+        inputs = {"api_key": KEY, "holder": "Ann"}
+        result = await runtime.execute_code("await issue(holder=holder)", inputs=inputs, path="plan")
+    assert KEY in result.inputs
+    has_none(result.trace())
