@@ -169,3 +169,14 @@ async def test_a_result_is_json_with_everything_that_its_page_needs() -> None:
     assert {key: call[key] for key in ("line", "early", "result", "result_bytes")} == {
         "line": 2, "early": False, "result": "2", "result_bytes": 1,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("path", ["plan", "sandbox", "both"])
+async def test_calls_prints_and_the_time_of_the_run_are_read_from_one_clock(path: str) -> None:
+    code = f"x = await add(1)\nprint(x)\n{'x.imag' if path == 'both' else ''}\nawait text(3)"
+    given = {"path": "auto" if path == "both" else path}
+    result = await ran(code, **given)
+    assert result.path == ("plan" if path == "plan" else "sandbox")
+    assert len(result.calls) == 2
+    ends = [call.started_seconds + call.duration_seconds for call in result.calls]
+    assert max(*ends, *(mark.seconds for mark in result.prints)) <= result.usage.wall_seconds

@@ -11,7 +11,7 @@ import click
 
 from callgate.errors import ConfigurationError
 
-from .options import file_to_write, option, options
+from .options import option, options, page_to_write
 from .pages import write_page
 from .words import Exit, Stop, data_only, emit
 
@@ -24,7 +24,7 @@ _TIP = "name a transcript of `callgate agent --transcript`, or what --json print
 class Trace:
     """Options of this command."""
 
-    output = option("--output", "-o", metavar="OUT.html")
+    output = option("--output", "-o", metavar="OUT.html", callback=page_to_write)
     """Write the page to OUT.html, which is replaced. Default: print it on stdout."""
     title = option(metavar="TEXT")
     """The page's heading. Default: the task, or the plan's goal."""
@@ -40,19 +40,18 @@ def command(file: str, **options: Any) -> int:
 
     Values of keys that name secrets are redacted. Exit codes: 0 ok, 1 the page cannot be written, 2 usage.
     """
-    output = None if options["output"] is None else file_to_write(options["output"])
     with data_only() as data:
         page = _saved_result(file, options["title"]) if options["json"] else _page(file, options["title"])
-        if output is None:
-            emit(page, data)
+        if options["output"] is None:
+            emit(page.removesuffix("\n"), data)
             return Exit.OK
-    return Exit.OK if write_page(page, output) else Exit.FAILED
+    return Exit.OK if write_page(page, options["output"]) else Exit.FAILED
 
 
 def _page(file: str, title: str | None) -> str:
     """The page of a file that may be either. Raises `Stop`."""
     if _is_transcript(file):
-        from callgate.agent.loop.trace import agent_page
+        from callgate.agent.loop.page import agent_page
         from callgate.agent.loop.transcript import read_transcript
 
         return agent_page([line.event for line in read_transcript(file)], title)
@@ -72,6 +71,7 @@ def _is_transcript(file: str) -> bool:
 
 
 def _saved_result(file: str, title: str | None) -> str:
+    """The page of a saved result. Raises `Stop`."""
     from callgate.runtime.trace.page import run_page
     from callgate.runtime.trace.saved import result_from
 

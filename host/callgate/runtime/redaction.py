@@ -19,7 +19,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -45,6 +45,8 @@ _MAX_WORD: Final = 1000
 """Characters of the last word of a beginning, which may be half a secret, and is left out."""
 _MAX_MEMBERS: Final = 200_000
 """Members of one value that are looked at; what follows is redacted."""
+_MAX_LEARNED_CHARACTERS: Final = 16_000_000
+"""Of the texts among all arguments that are looked through for names of secrets after a run's end."""
 _MAX_LEARNED: Final = 10_000
 """Calls of a run that are looked through for secrets after its end."""
 _MAX_DEPTH: Final = 150
@@ -219,12 +221,21 @@ class RunRedaction:
         return self._text(source, most, is_program=True)
 
     def learn(self, calls: Iterable[CallRecord]) -> None:
-        """Find the secrets of calls that have ended: they are redacted wherever they come back."""
+        """Find the secrets of calls that have ended: they are redacted wherever they come back.
+
+        What a schema or a key calls a secret is found in all arguments; what a text names (``password='...'``) in the
+        first 16,000,000 characters.
+        """
+        room = _MAX_LEARNED_CHARACTERS
         for call in islice(calls, _MAX_LEARNED):
             tool = self.tool(call.tool)
-            self.arguments(tool, call.arguments)
-            if call.changed_arguments is not None:
-                self.arguments(tool, call.changed_arguments)
+            for arguments in (call.arguments, call.changed_arguments):
+                self._left = _MAX_MEMBERS
+                for text in _texts(self._hidden(arguments, None if tool is None else tool.secret_arguments, 0)):
+                    if room <= 0:
+                        break
+                    self._redaction.named.struck(text[:room], self._known.learn)
+                    room -= len(text)
             if call.result is not None and tool is not None and tool.secret_result is not None:
                 self.result(tool, call.result)
 
@@ -413,3 +424,14 @@ def _other_than(taken: Collection[str], name: str) -> str:
         number += 1
         made = f"{name} {number}"
     return made
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """The texts within a JSON value."""
+    todo = [value]
+    while todo:
+        each = todo.pop()
+        if isinstance(each, str):
+            yield each
+        elif isinstance(each, (dict, list)):
+            todo += each.values() if isinstance(each, dict) else each

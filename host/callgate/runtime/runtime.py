@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
@@ -320,10 +319,9 @@ class Runtime(ForModels, ForPlans):
             fast_path = await imported("callgate.runtime.fast_path.path")
             in_sandbox = None if path == "plan" or self._sandbox is None else self._in_sandbox
             why = "" if path == "plan" else _GRAPHS_ONLY
-            started = time.perf_counter()
             found = await fast_path.look(run, self._looks)
             self._contexts.must_be_open()  # the runtime may have been left meanwhile
-            result: CodeResult | None = await fast_path.execute(run, found, started, self._drives, in_sandbox, why)
+            result: CodeResult | None = await fast_path.execute(run, found, self._drives, in_sandbox, why)
             if result is not None:
                 return result
         return await self._in_sandbox(run)

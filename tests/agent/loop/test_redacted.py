@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from typing import Annotated
 
@@ -9,10 +10,24 @@ import pytest
 from pydantic import SecretStr
 
 from agent.loop.scripted_runs import play
-from callgate import Runtime, Secret, tool
-from callgate.agent.events import AgentEvent, CallBegan, CallEnded, ModelReplied
+from callgate import Printed, Runtime, Secret, tool
+from callgate.agent.events import (
+    AgentEvent,
+    CallBegan,
+    CallEnded,
+    CallProgress,
+    Faulted,
+    MessageAdded,
+    ModelReplied,
+    Planned,
+    PlannedRun,
+    Resumed,
+    Routed,
+    TaskBegan,
+    TextArrived,
+)  # fmt: skip
 from callgate.agent.loop.redacted import RedactedEvents, has_redacted
-from callgate.agent.models.model import NO_USAGE, Assistant, ToolCall
+from callgate.agent.models.model import NO_USAGE, Assistant, ToolCall, ToolReplies, ToolReply
 from callgate.agent.models.scripted import Calls, Say
 
 
@@ -47,6 +62,48 @@ def test_events_lose_the_secrets_of_calls_plans_and_programs_and_the_providers_o
     for secret in ("sesame", "xyzzy", "hunter2"):
         assert secret not in str(shown), secret
     assert "sesame" in str(events)
+
+
+SAID = "it is open sesame"
+CALL = CallBegan(turn=1, id="1", name="unlock", arguments={"phrase": "open sesame"})
+PROGRAM = f"unlock('open sesame')\ntoken = first\nnote = '{SAID}'"
+RUN = {"kind": "code", "source": PROGRAM, "logs": SAID, "value": [SAID]}
+LATER: list[AgentEvent] = [
+    TaskBegan(task=SAID, mode="direct", model="m", system=SAID, tools=(), strategic_plan={"goal": SAID}),
+    TextArrived(turn=1, text=SAID),
+    ModelReplied(
+        turn=1, message=Assistant(text=SAID, calls=(ToolCall(id="2", name="x", fault=SAID, written=SAID),)),
+        ended="answered", usage=NO_USAGE, seconds=1.0, refusal=SAID,
+    ),
+    CallBegan(turn=1, id="2", name="execute_code", arguments={"code": PROGRAM, "note": SAID}),
+    CallBegan(turn=1, id="3", name="execute_tool_plan", arguments={"plan": {"steps": [], "goal": SAID}}),
+    CallProgress(turn=1, id="2", event=Printed(SAID)),
+    CallEnded(turn=1, id="2", name="execute_code", ok=True, text=SAID, seconds=0.1, run=RUN),
+    CallEnded(turn=1, id="2", name="unlock", ok=True, text=json.dumps({"said": SAID}), seconds=0.1),
+    MessageAdded(turn=1, text=SAID, replies=ToolReplies(replies=(ToolReply(id="2", name="unlock", text=SAID),))),
+    Planned(
+        plan_id="p", plan={"goal": SAID}, reasoning=SAID, confidence=1.0, source="model", stages=(),
+        estimated_seconds=1.0, estimated_cost=None, seconds=1.0, notes=(SAID,),
+    ),
+    PlannedRun(
+        plan_id="p", success=True, seconds=1.0, failed_steps=(), retries=0, results=({"a": SAID},),
+        sources=({"a": SAID},),
+    ),
+    Faulted(turn=1, fault="unavailable", detail=f"{SAID}, not open ses", action="again"),
+    Routed(mode="direct", reason=SAID),
+    Resumed(turns=1, model="m", reason=SAID),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("event", LATER, ids=lambda event: type(event).__name__)
+def test_each_event_of_a_task_loses_the_secrets_of_its_calls(event: AgentEvent) -> None:
+    redacted = RedactedEvents(Runtime([unlock], sandbox=None))
+    redacted.of(CALL)
+    shown = str(redacted.of(event))
+    assert "open s" not in shown
+    assert shown.count("[redacted]") == str(event).count("open s")
+    if "token = first" in str(event):
+        assert "token = first" in shown  # a program keeps its variables
 
 
 @pytest.mark.anyio

@@ -136,6 +136,14 @@ class Browser:
         others = [url for url in requests if url != page.as_uri() and not url.startswith("data:")]
         return Seen(console=console, requests=others, **json.loads(value))
 
+    def are_on_paper(self, selector: str) -> list[bool]:
+        """Whether elements can be seen where the page is printed."""
+        self.call("Emulation.setEmulatedMedia", media="print")
+        script = f"JSON.stringify([...document.querySelectorAll('{selector}')].map(each => each.checkVisibility()))"
+        seen: list[bool] = json.loads(self.call("Runtime.evaluate", expression=script)["result"]["value"])
+        self.call("Emulation.setEmulatedMedia", media="screen")
+        return seen
+
     def open_all(self) -> None:
         """Open all that is folded."""
         self.call(

@@ -12,7 +12,7 @@ from callgate.program import Finding
 from callgate.runtime.gate.records import CallRecord
 from callgate.runtime.result import CodeResult, PrintMark, RunError, RunUsage
 
-__all__ = ["HOSTILE_TEXTS", "PICTURE", "call", "hostile_program", "program"]
+__all__ = ["HOSTILE_TEXTS", "PICTURE", "call", "hostile_program", "large_programs", "program"]
 
 HOSTILE_TEXTS = (
     "<script>window.pwned = 1</script>",
@@ -87,3 +87,31 @@ def hostile_program(text: str) -> CodeResult:
         prints=[PrintMark(0.5, 1, 0), PrintMark(0.6, 2, 3, text)],
         truncated=(text,),
     )  # fmt: skip
+
+
+def large_programs() -> dict[str, CodeResult]:
+    """Programs that are as large as they can be, in one way each."""
+    hostile, long = HOSTILE_TEXTS[0] * 200, "W" * 100_000
+    deep: list[Any] = []
+    for _ in range(900):
+        deep = [deep]
+    thousands = "\n".join(f"x{n} = look_up({n}, '{HOSTILE_TEXTS[1]}')" for n in range(5000))
+    return {
+        "10,000 calls": program(
+            thousands,
+            calls=[
+                call(n, n * 0.001, 0.05, n % 5000 + 1, tool=f"tool {n % 50}{hostile}", arguments={"n": n, "t": hostile},
+                     result=f'"{hostile}', result_bytes=9_000, status="failed" if n % 9 == 0 else "succeeded")
+                for n in range(10_000)
+            ],
+        ),
+        "5,000 lines": program(thousands, logs=long, prints=[PrintMark(n * 0.001, n, n) for n in range(1000)]),
+        "100,000 characters in a line": program(
+            f"x = '{long}'\n{long}", logs=long, value={long: long}, notes=[long],
+            calls=[call(1, 0, 1, 1, tool=long[:256], arguments={long: long}, error=long, approved_by=long)],
+        ),
+        "deep": program(value=deep, calls=[call(1, 0, 1, 1, arguments={"a": deep}, result="[" * 4096, result_bytes=9)]),
+        "wide": program(
+            value=[[0] * 9] * 50_000, calls=[call(1, 0, 1, 1, arguments={f"k{n}": n for n in range(50_000)})],
+        ),
+    }  # fmt: skip

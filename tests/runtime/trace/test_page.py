@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callgate import Runtime, tool
+from callgate import Redaction, Runtime, tool
 from callgate.artifacts import Artifact
-from callgate.runtime.result import PrintMark, RunError
+from callgate.program import Finding
+from callgate.runtime.result import PrintMark, RunError, RunUsage
 from callgate.runtime.trace.page import run_page
 from runtime.timelines import CHAIN, CONTROL, HOSTILE, Checked, hostile, ran, results, step, texts
 from runtime.trace.runs import HOSTILE_TEXTS, PICTURE, call, hostile_program, program
@@ -68,14 +69,30 @@ def test_calls_without_a_line_are_listed_by_themselves() -> None:
     assert "astray" in page
 
 
-def test_calls_that_overlap_stand_in_rows_of_their_own_and_many_share_as_few_as_they_can() -> None:
-    few = program(calls=[call(n, 0.0, 1.0, 1) for n in range(1, 11)]).trace()
-    assert few.count('<b class="ok"') >= 10
-    calls = [call(n, (n // 3) * 1.0, 1.0, 1) for n in range(300)]
-    many = program(calls=calls, prints=[]).trace()
-    assert 'class="axis lanes"' in many
-    lanes = many[many.index('class="axis lanes"') :]
-    assert lanes[: lanes.index("</section>")].count('class="row"') == 3
+def test_calls_that_overlap_stand_in_rows_of_their_own() -> None:
+    page = program(calls=[call(n, 0.0, 1.0, 1) for n in range(1, 11)], limits=None).trace()
+    assert page.count('<b class="ok" style="left:0.00%;width:100.00%">') == 10
+
+
+def test_many_calls_share_a_row_for_each_line_whose_height_is_how_many_ran_at_once() -> None:
+    calls = [call(n, 0.0, 5.0, 1) for n in range(30)] + [call(n, 5.0, 5.0, 1) for n in range(30, 40)]
+    calls += [call(n, 0.0, 10.0, 2, status="failed" if n % 2 else "succeeded") for n in range(40, 60)]
+    page = program(calls=calls, prints=[], usage=RunUsage(wall_seconds=10.0)).trace()
+    first, second = re.findall('<div class="row crowd">.*?</div>', page)
+    assert ("line 1 × 40" in first, "30 at once" in first, "line 2 × 20" in second) == (True, True, True)
+    heights = re.findall("left:([0-9.]+)%;width:[0-9.]+%;height:([0-9.]+)%", first)
+    assert {height for left, height in heights if float(left) < 50} == {"100.0"}
+    assert {height for left, height in heights if float(left) >= 50} == {"33.3"}
+    assert set(re.findall('class="bad" style="[^"]*height:([0-9.]+)%', second)) == {"50.0"}
+
+
+def test_what_the_check_found_and_the_error_stand_beside_their_line() -> None:
+    found = Finding("syntax", 2, 1, "that is wrong", "write this", "warning")
+    page = program(ok=False, value=None, error=RunError("ToolError", "gone", 3), findings=[found]).trace()
+    lines = page.split('<div class="line')
+    assert "that is wrong; write this" in lines[2]
+    assert "ToolError: gone" in lines[3]
+    assert lines[3].startswith(" failed")
 
 
 def test_approval_attempts_cache_and_what_was_used_of_each_limit_are_told() -> None:
@@ -212,6 +229,28 @@ def test_values_that_are_no_json_or_too_deep_are_shown_as_they_can_be() -> None:
     assert "[redacted]" in page
     while deep:  # to take it apart without recursion
         deep = deep.pop()
+
+
+def test_of_large_arguments_only_as_much_is_redacted_as_can_be_shown() -> None:
+    redacted = 0
+
+    def redact(text: str) -> str:
+        nonlocal redacted
+        redacted += len(text)
+        return text
+
+    calls = [call(n, 0, 1, n, arguments={"a": "<" * 64_000, "b": [1] * 9_000}) for n in range(1, 1001)]
+    page = run_page(program("f()\n" * 1000, calls=calls), redaction=Redaction(redact=redact))
+    assert len(page) < 5_000_000
+    assert redacted < 4_000_000  # of 64 MB
+
+
+def test_the_beginning_of_a_large_value_is_shown_and_says_that_it_was_cut() -> None:
+    shown = text_of(program(value=[{"n": n} for n in range(100_000)]).trace())
+    assert '"n": 700 }' in shown
+    assert '"n": 9000 }' not in shown
+    assert "}, …" in shown
+    assert "}, …" not in text_of(program(value=[{"n": n} for n in range(100)]).trace())
 
 
 @pytest.mark.slow

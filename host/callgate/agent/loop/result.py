@@ -90,7 +90,7 @@ class AgentResult:
             title: instead of the task.
             redaction: of all texts and values; by default the runtime's.
         """
-        from .trace import agent_page
+        from .page import agent_page
 
         return agent_page(self.events, title, redaction, self.artifacts, self.redactor)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
@@ -50,14 +49,13 @@ def look_at_once(run: CodeRun) -> Found:
 
 
 async def execute(
-    run: CodeRun, found: Found, started: float, under_way: set[GraphDrive], in_sandbox: InSandbox | None, why: str
+    run: CodeRun, found: Found, under_way: set[GraphDrive], in_sandbox: InSandbox | None, why: str
 ) -> CodeResult | None:
     """Run a program on the host, if it is a graph.
 
     Args:
         run: the program.
         found: result of `look`.
-        started: when the run began, by `time.perf_counter`.
         under_way: receives the drive of the run for as long as the run lasts.
         in_sandbox: runs the program in a guest if the fast path is unsure; None if no guest may.
         why: the reason why no guest may, for the error's message.
@@ -67,6 +65,7 @@ async def execute(
     """
     if not isinstance(found, GraphProgram):
         return _not_a_graph(run, found, why) if in_sandbox is None else None
+    run.gate.begin()
     inputs = json.loads(run.inputs)
     drive = GraphDrive(run, found, inputs, goes_on=in_sandbox is not None)
     under_way.add(drive)
@@ -76,11 +75,11 @@ async def execute(
         under_way.discard(drive)
         drive.gone.set()
     if drive.walker.unsure is not None and drive.failure is None and in_sandbox is not None:
-        left = run.limits.wall_seconds - (time.perf_counter() - started)
+        left = run.limits.wall_seconds - run.gate.seconds()
         if left > 0:
-            return await _go_on(drive, in_sandbox, left, started)
+            return await _go_on(drive, in_sandbox, left)
         drive.fail(LimitReached("wall_seconds", run.limits.wall_seconds))
-    return _result(drive, inputs, time.perf_counter() - started, why)
+    return _result(drive, inputs, run.gate.seconds(), why)
 
 
 def _too_large(run: CodeRun) -> list[NotAGraph] | None:
@@ -162,7 +161,7 @@ def _artifacts_used(drive: GraphDrive) -> list[Artifact]:
     return [each for each in made if each.handle in used or each.handle not in unused]
 
 
-async def _go_on(drive: GraphDrive, in_sandbox: InSandbox, left: float, started: float) -> CodeResult:
+async def _go_on(drive: GraphDrive, in_sandbox: InSandbox, left: float) -> CodeResult:
     """Run the program again in the sandbox, where earlier calls are answered from the journal."""
     run, logs = drive.code_run, drive.walker.prints.logs
     journal = Journal(drive.calls, run.gate)
@@ -175,7 +174,7 @@ async def _go_on(drive: GraphDrive, in_sandbox: InSandbox, left: float, started:
             raise
         # calls were made, so the caller gets their records, as of any run that fails in the middle
         result = replace(run.stopped(RunError(type(failure).__name__, str(failure))), logs=logs)
-    wall = time.perf_counter() - started
+    wall = run.gate.seconds()
     error = result.error
     if error is not None and error.limit == "wall_seconds":
         error = host_error(LimitReached("wall_seconds", run.limits.wall_seconds), wall)

@@ -98,7 +98,8 @@ class RunGate:
         self._on_event = on_event
         self._attempts = Attempts(gate, limits, offer.caller, on_event, products)
         self._clock = gate.clock
-        self._opened = gate.clock()
+        self._began = gate.clock()
+        self._has_begun = False
         self._most_calls = limits.max_tool_calls
         self._recordable = MAX_RECORDED_BYTES
         self._results = MAX_RESULT_BYTES
@@ -176,9 +177,14 @@ class RunGate:
                 call.watches.ended(self._known.get(call.name), None)
             tell(self._on_event, CallEnded(record))
 
+    def begin(self) -> None:
+        """Count `seconds` from now, unless the run has begun. The time in which a sandbox starts is not the run's."""
+        if not self._has_begun:
+            self._began, self._has_begun = self._clock(), True
+
     def seconds(self) -> float:
-        """Seconds from the start of the run."""
-        return self._clock() - self._opened
+        """Seconds from the start of the run: of its calls, its prints and its usage."""
+        return self._clock() - self._began
 
     async def begun(self) -> None:
         """Return when every call that has come here has passed the entrance."""

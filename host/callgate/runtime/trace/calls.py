@@ -2,61 +2,58 @@
 
 from __future__ import annotations
 
-import heapq
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, chain
 from typing import Final
 
 from callgate.runtime.gate.records import CallRecord, CallStatus
+from callgate.tools import Tool
 
-from .markup import SHORT, Sheet, Tone, bar, duration, fact_list, fold, plural, share, ticks
+from .markup import Sheet, Tone, bar, column, duration, fact_list, fold, headline, plural, share, ticks
 
-__all__ = ["axis", "call_markup", "calls_of_a_place", "scale", "tone_of"]
+__all__ = ["approval", "axis", "calls_of_a_place", "scale"]
 
 _MARKS: Final[dict[Tone, str]] = {"ok": "✓", "bad": "✗", "odd": "?"}
 _TONES: Final[dict[CallStatus, Tone]] = {
     "succeeded": "ok", "failed": "bad", "timed_out": "bad", "denied": "bad", "refused": "bad",
 }  # fmt: skip
 _APPROVALS: Final = {"granted": "approved", "changed": "approved with other arguments", "denied": "denied"}
-_BRIEF: Final = 90
+_BRIEF: Final = 120
 """Characters of arguments and results in a call's line."""
 MOST_AT_A_PLACE: Final = 50
-_FOLDED_FROM: Final = 4
+_FOLDED_FROM: Final = 7
 """Calls of one line of a program that share a fold."""
 _MOST_ROWS: Final = 40
-"""Calls with a row of their own on the axis; more calls share rows."""
-_MOST_LANES: Final = 48
-_MOST_BARS: Final = 4000
+"""Rows of the axis. More calls share rows: one for each tool and line."""
+_COLUMNS: Final = 120
+"""Parts of the axis in the row of many calls."""
 
 
-def tone_of(call: CallRecord) -> Tone:
+def _tone(call: CallRecord) -> Tone:
     """How a call ended."""
     return _TONES.get(call.status, "odd")
 
 
-def call_markup(sheet: Sheet, call: CallRecord) -> str:
+def _call(sheet: Sheet, call: CallRecord) -> str:
     """A call in one line, which opens for everything that is known of it."""
-    omitted = call.result_bytes - len((call.result or "").encode("utf-8", "replace"))
-    call = sheet.redaction.record(call)
-    tone = tone_of(call)
-    given = sheet.brief(call.arguments, _BRIEF)
+    tone, tool = _tone(call), sheet.redaction.tool(call.tool)
     gave = ""
     if call.result is not None:
-        gave = f' <code class="gave">→ {sheet.line(sheet.redaction.result(None, call.result), _BRIEF)}</code>'
-    elif call.error:
-        gave = f' <span class="{tone}">{sheet.line(call.error)}</span>'
-    summary = (
-        f'<span class="{tone}">{_MARKS[tone]}</span> <span class="tool">{sheet.line(call.tool)}</span> '
-        f'<code class="given">{given}</code>{gave} {"".join(_tags(sheet, call))}'
-        f'<span class="took">{duration(call.duration_seconds)}</span>'
+        gave = f' <code class="gave">→ {sheet.line(sheet.redaction.result(tool, call.result), _BRIEF)}</code>'
+    what = (
+        f'<span class="{tone}">{_MARKS[tone]}</span> <span class="tool">{sheet.line(call.tool)}</span>'
+        f'<code class="given">{sheet.given(call.arguments, _BRIEF, tool)}</code>{gave}'
     )
-    return fold(summary, fact_list(_facts(sheet, call, omitted)), kind="call")
+    below = f'<span class="{tone}">{sheet.line(call.error)}</span> ' if call.error else ""
+    summary = headline(what, duration(call.duration_seconds), below + "".join(_tags(sheet, call)))
+    return fold(summary, fact_list(_facts(sheet, call, tool)), kind="call")
 
 
 def _tags(sheet: Sheet, call: CallRecord) -> Iterator[str]:
     if call.status != "succeeded":
-        yield f'<span class="tag {tone_of(call)}">{_words(call.status)}</span> '
+        yield f'<span class="tag {_tone(call)}">{_words(call)}</span> '
     if call.early:
         yield '<span class="tag">early</span> '
     if call.cached:
@@ -64,31 +61,37 @@ def _tags(sheet: Sheet, call: CallRecord) -> Iterator[str]:
     if call.attempts > 1:
         yield f'<span class="tag odd">{plural(call.attempts, "attempt")}</span> '
     if call.approval in _APPROVALS:
-        yield f'<span class="tag">{_APPROVALS[call.approval]}{_by(sheet, call)}</span> '
+        yield f'<span class="tag">{approval(sheet, call)}</span> '
     if call.fallback:
         yield '<span class="tag odd">fallback</span> '
 
 
-def _by(sheet: Sheet, call: CallRecord) -> str:
-    return f" by {sheet.line(call.approved_by)}" if call.approved_by else ""
+def approval(sheet: Sheet, call: CallRecord) -> str:
+    """What was answered about a call and by whom, as markup; empty if nothing was."""
+    by = f" by {sheet.line(call.approved_by)}" if call.approved_by else ""
+    return f"{_APPROVALS[call.approval]}{by}" if call.approval in _APPROVALS else ""
 
 
-def _facts(sheet: Sheet, call: CallRecord, omitted: int) -> Iterator[tuple[str, str]]:
-    yield "call", f"{call.id:,}, {_words(call.status)}"
-    began = f"{duration(call.started_seconds)} after the start, took {duration(call.duration_seconds)}"
+def _facts(sheet: Sheet, call: CallRecord, tool: Tool | None) -> Iterator[tuple[str, str]]:
+    """Everything about a call, by name."""
+    yield "call", f"number {call.id:,}, {_words(call)}"
+    early = ", before the program came to it" if call.early else ""
     queued = f", {duration(call.queued_seconds)} of it in a queue" if call.queued_seconds > 0 else ""
-    yield "began", began + queued
-    yield "arguments", f"<pre>{sheet.value(call.arguments)}</pre>"
+    yield (
+        "began",
+        f"{duration(call.started_seconds)} after the start{early}, took {duration(call.duration_seconds)}{queued}",
+    )
+    yield "arguments", f"<pre>{sheet.value(call.arguments, tool=tool)}</pre>"
     if call.changed_arguments is not None:
-        yield "called with", f"<pre>{sheet.value(call.changed_arguments)}</pre>"
+        yield "called with", f"<pre>{sheet.value(call.changed_arguments, tool=tool)}</pre>"
     if call.result is not None:
-        yield "result", f"<pre>{sheet.json(call.result, omitted=omitted)}</pre>"
-    yield "error", f"<pre>{sheet.text(call.error)}</pre>" if call.error else ""
+        omitted = call.result_bytes - len(call.result.encode("utf-8", "replace"))
+        yield "result", f"<pre>{sheet.json(call.result, omitted, tool)}</pre>"
+    yield "error", f"<pre>{sheet.text(call.error, is_cut=True)}</pre>" if call.error else ""
     timed_out = f", {call.timeouts:,} timed out" if call.timeouts else ""
     if call.attempts != 1 or timed_out or call.cached:
         yield "attempts", f"{call.attempts:,}{timed_out}{', the result came from the cache' if call.cached else ''}"
-    if call.approval in _APPROVALS:
-        yield "approval", f"{_APPROVALS[call.approval]}{_by(sheet, call)}"
+    yield "approval", approval(sheet, call)
     if call.fallback:
         yield "fallback", f"{sheet.line(call.fallback)}, call {call.fallback_call}"
 
@@ -96,25 +99,27 @@ def _facts(sheet: Sheet, call: CallRecord, omitted: int) -> Iterator[tuple[str, 
 def calls_of_a_place(sheet: Sheet, calls: Sequence[CallRecord]) -> str:
     """The calls of one line or step: each in a line, or many in a fold, those that did not succeed first."""
     if len(calls) < _FOLDED_FROM:
-        return sheet.list((call_markup(sheet, call) for call in calls), len(calls), "calls")
+        return sheet.list((_call(sheet, call) for call in calls), len(calls), "calls")
     tools = Counter(call.tool for call in calls).most_common(3)
     names = ", ".join(sheet.line(name, 60) for name, _ in tools)
-    failed = sum(tone_of(call) != "ok" for call in calls)
+    failed = sum(_tone(call) != "ok" for call in calls)
     state = f'<span class="tag bad">{failed:,} not succeeded</span>' if failed else '<span class="ok">✓</span>'
     took = [call.duration_seconds for call in calls]
-    summary = (
-        f'{state} <span class="tool">{names}</span> × {len(calls):,} '
-        f'<span class="took">{duration(min(took))} to {duration(max(took))}</span>'
-    )
-    shown = sorted(calls, key=lambda call: tone_of(call) == "ok")[:MOST_AT_A_PLACE]
-    return fold(summary, sheet.list((call_markup(sheet, call) for call in shown), len(calls), "calls"), kind="call")
+    what = f'{state} <span class="tool">{names}</span> × {len(calls):,}'
+    summary = headline(what, f"{duration(min(took))} to {duration(max(took))}")
+    shown = sorted(calls, key=lambda call: _tone(call) == "ok")[:MOST_AT_A_PLACE]
+    return fold(summary, sheet.list((_call(sheet, call) for call in shown), len(calls), "calls"), kind="call")
+
+
+def _words(call: CallRecord) -> str:
+    return call.status.replace("_", " ")
 
 
 # in time
 
 
 def axis(sheet: Sheet, calls: Sequence[CallRecord], wall_seconds: float, prints: Iterable[float] = ()) -> str:
-    """All calls on a common axis.
+    """All calls on a common axis: each in a row, or many in a row for each tool and line.
 
     Args:
         sheet: of the page.
@@ -124,14 +129,17 @@ def axis(sheet: Sheet, calls: Sequence[CallRecord], wall_seconds: float, prints:
     """
     wall = _end(calls, wall_seconds)
     marks = "".join(f'<b class="print" style="left:{min(share(at, wall), 99.5):.2f}%"></b>' for at in prints)
-    printed = f'<div class="row"><span class="name dim">prints</span><span class="track">{marks}</span></div>'
-    if len(calls) <= _MOST_ROWS:
-        rows: Iterable[str] = (_row(sheet, call, wall) for call in calls)
-        body = sheet.list(rows, len(calls), "calls")
+    note = ""
+    if len(calls) > _MOST_ROWS:
+        body = _grouped(sheet, calls, wall)
+        note = (
+            '<p class="dim">Calls of one line share a row. Its height is how many ran at once; red did not succeed.</p>'
+        )
     else:
-        body = _lanes(sheet, calls, wall)
-    kind = "axis" if len(calls) <= _MOST_ROWS else "axis lanes"
-    return f'<div class="{kind}">{scale(wall)}{body}{printed if marks else ""}</div>'
+        body = sheet.list((_row(sheet, call, wall) for call in calls), len(calls), "calls")
+        if any(call.queued_seconds >= call.duration_seconds / 100 > 0 for call in calls):
+            note = '<p class="dim">The pale beginning of a bar is time in a queue.</p>'
+    return f'<div class="axis">{scale(wall)}{body}{_axis_row("prints", marks, "") if marks else ""}</div>{note}'
 
 
 def scale(wall: float) -> str:
@@ -142,48 +150,69 @@ def scale(wall: float) -> str:
     )
 
 
+def _axis_row(name: str, drawn: str, took: str, kind: str = "row") -> str:
+    return (
+        f'<div class="{kind}"><span class="name">{name}</span><span class="track">{drawn}</span>'
+        f'<span class="took">{took}</span></div>'
+    )
+
+
 def _end(calls: Sequence[CallRecord], wall_seconds: float) -> float:
     ends = [wall_seconds, *(call.started_seconds + call.duration_seconds for call in calls)]
     return max((end for end in ends if math.isfinite(end)), default=0.0) or 1.0
 
 
 def _row(sheet: Sheet, call: CallRecord, wall: float) -> str:
-    drawn = bar(call.started_seconds, call.duration_seconds, wall, tone_of(call), call.queued_seconds)
-    where = f' <span class="dim">line {call.line}</span>' if call.line else ""
-    return (
-        f'<div class="row"><span class="name">{sheet.line(call.tool)}{where}</span><span class="track">{drawn}</span>'
-        f'<span class="took">{duration(call.duration_seconds)}</span></div>'
+    drawn = bar(call.started_seconds, call.duration_seconds, wall, _tone(call), call.queued_seconds)
+    return _axis_row(_name(sheet, call, ", early" if call.early else ""), drawn, duration(call.duration_seconds))
+
+
+def _name(sheet: Sheet, call: CallRecord, more: str) -> str:
+    line = f" line {call.line}" if call.line else ""
+    return f'{sheet.line(call.tool)}<span class="dim">{line}{more}</span>'
+
+
+def _grouped(sheet: Sheet, calls: Sequence[CallRecord], wall: float) -> str:
+    """A row for each tool and line: its height is how many of the calls ran at once, its red part how many of these did
+    not succeed."""
+    groups: defaultdict[tuple[str, int | None], list[CallRecord]] = defaultdict(list)
+    for call in calls:
+        groups[call.tool, call.line].append(call)
+    rows = (_crowd(sheet, group, wall) for group in list(groups.values())[:_MOST_ROWS])
+    return sheet.list(rows, len(groups), "rows")
+
+
+def _crowd(sheet: Sheet, calls: Sequence[CallRecord], wall: float) -> str:
+    running = _running(calls, wall)
+    failed = _running([call for call in calls if _tone(call) != "ok"], wall)
+    most = max(running) or 1.0
+    drawn = _columns(running, most, "ok") + _columns(failed, most, "bad")
+    name = _name(sheet, calls[0], f" × {len(calls):,}")
+    return _axis_row(name, drawn, f"{_at_once(calls):,} at once", "row crowd")
+
+
+def _columns(heights: list[float], most: float, tone: Tone) -> str:
+    drawn = (column(at / _COLUMNS, 1 / _COLUMNS, height / most, tone) for at, height in enumerate(heights) if height)
+    return "".join(drawn)
+
+
+def _running(calls: Sequence[CallRecord], wall: float) -> list[float]:
+    """How many calls ran at a time, on average in each column of the axis."""
+    whole, part = [0.0] * (_COLUMNS + 1), [0.0] * (_COLUMNS + 1)
+    for call in calls:
+        start = share(call.started_seconds, wall) * _COLUMNS / 100
+        end = share(call.started_seconds + call.duration_seconds, wall) * _COLUMNS / 100
+        first, last = int(start), int(end)
+        whole[first] += 1  # from this column on ...
+        whole[last] -= 1  # ... until before that one; less what it began late, and with what the last column has
+        part[first] -= start - first
+        part[last] += end - last
+    return [max(all + some, 0.0) for all, some in zip(accumulate(whole), part, strict=True)][:_COLUMNS]
+
+
+def _at_once(calls: Sequence[CallRecord]) -> int:
+    """The most calls that ran at the same time."""
+    times = chain.from_iterable(
+        ((call.started_seconds, 1), (call.started_seconds + call.duration_seconds, -1)) for call in calls
     )
-
-
-def _lanes(sheet: Sheet, calls: Sequence[CallRecord], wall: float) -> str:
-    """Calls in as few rows as their overlaps allow; so the number of rows is how many ran at once."""
-    free: list[tuple[float, int]] = []
-    lanes: list[list[str]] = []
-    left_out = max(len(calls) - _MOST_BARS, 0)
-    for call in sorted(calls[:_MOST_BARS], key=lambda call: call.started_seconds):
-        start, end = call.started_seconds, call.started_seconds + call.duration_seconds
-        if free and free[0][0] <= start:
-            lane = heapq.heappop(free)[1]
-        elif len(lanes) < _MOST_LANES:
-            lane = len(lanes)
-            lanes.append([])
-        else:
-            left_out += 1
-            continue
-        heapq.heappush(free, (end, lane))
-        lanes[lane].append(bar(start, call.duration_seconds, wall, tone_of(call)))
-    rows = (
-        f'<div class="row"><span class="name dim">{"at once" if number == 0 else ""}</span>'
-        f'<span class="track">{"".join(lane)}</span><span class="took">{number + 1}</span></div>'
-        for number, lane in enumerate(lanes)
-    )
-    more = f'<p class="more">… and {left_out:,} more calls</p>' if left_out else ""
-    return sheet.list(rows, len(lanes), "rows") + more
-
-
-def _words(status: str) -> str:
-    return status[:SHORT].replace("_", " ") if status in _WORDS else "unknown"
-
-
-_WORDS: Final = frozenset(CallStatus.__args__)  # type: ignore[attr-defined]
+    return max(1, *accumulate(change for _, change in sorted(times)))

@@ -10,13 +10,13 @@ from __future__ import annotations
 import html
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final, Literal
 
 from callgate import cut
-from callgate.runtime.gate.records import CallRecord
 from callgate.runtime.redaction import Redaction, RunRedaction
+from callgate.tools import Tool
 from callgate.tools.faults import printable
 
 __all__ = [
@@ -24,11 +24,14 @@ __all__ = [
     "Sheet",
     "Tone",
     "bar",
+    "beginning",
     "card",
+    "column",
     "duration",
     "escaped",
     "fact_list",
     "fold",
+    "headline",
     "plural",
     "section",
     "share",
@@ -44,6 +47,10 @@ _MOST_BYTES: Final = 4_000_000
 """Of the markup of all lists of a page, about. Only very large runs and hostile texts reach this limit."""
 _MARGIN_CHARACTERS: Final = 1000
 """Characters beyond a cut that are redacted, too: the text may get shorter by that."""
+_PUNCTUATION: Final = 4
+"""Characters of a JSON value that is not a text, about."""
+_MAX_DEPTH: Final = 150
+"""Of a value whose beginning is taken; what is deeper is redacted as a whole."""
 _WORTH_INDENTING_CHARACTERS: Final = 64 * 1024
 _LEAST_PERCENT: Final = 0.4
 """The shortest bar that can still be seen."""
@@ -61,10 +68,6 @@ class Sheet:
         self.redaction: RunRedaction = (redaction or Redaction()).run() if redactor is None else redactor(redaction)
         self.room = _MOST_BYTES
 
-    def learn(self, calls: Sequence[CallRecord]) -> None:
-        """Find the secrets of calls: they are redacted wherever they come back, in the source, too."""
-        self.redaction.learn(calls)
-
     def text(self, text: str, most: int = _TEXT_CHARACTERS, *, is_cut: bool = False) -> str:
         """A text as markup.
 
@@ -81,24 +84,38 @@ class Sheet:
         shown = self.redaction.text(text, most + _MARGIN_CHARACTERS)
         return _one_line(shown, most)
 
-    def value(self, value: Any, most: int = _TEXT_CHARACTERS) -> str:
-        """A JSON value as markup, indented."""
-        return escaped(written(self.redaction.value(value)), most)
+    def value(self, value: Any, most: int = _TEXT_CHARACTERS, tool: Tool | None = None) -> str:
+        """A JSON value as markup, indented; its beginning if it is long.
+
+        Args:
+            value: of any size.
+            most: characters.
+            tool: whose arguments they are.
+        """
+        shown = self.redaction.arguments(tool, beginning(value, most + _MARGIN_CHARACTERS))
+        return _begun(written(shown), most)
 
     def brief(self, value: Any, most: int) -> str:
         """A JSON value as markup, in one line."""
-        return _one_line(_compact(self.redaction.value(value)), most)
+        return _one_line(_compact(self.redaction.value(beginning(value, most + _MARGIN_CHARACTERS))), most)
 
-    def json(self, text: str, most: int = _TEXT_CHARACTERS, omitted: int = 0) -> str:
-        """JSON text as markup, indented.
+    def given(self, arguments: Any, most: int, tool: Tool | None = None) -> str:
+        """The arguments of a call as markup, in one line: ``(city="Oslo", days=3)``."""
+        shown = self.redaction.arguments(tool, beginning(arguments, most + _MARGIN_CHARACTERS))
+        if not isinstance(shown, Mapping):
+            return _one_line(f"({_compact(shown)})", most)
+        return _one_line(f"({', '.join(f'{name}={_compact(each)}' for name, each in shown.items())})", most)
+
+    def json(self, text: str, omitted: int = 0, tool: Tool | None = None) -> str:
+        """JSON text as markup, indented; its beginning if it is long.
 
         Args:
             text: may be the beginning of a longer text.
-            most: characters.
             omitted: bytes of the longer text that are not there.
+            tool: whose result it is.
         """
-        more = f"… ({omitted:,} more bytes)" if omitted > 0 else ""
-        return escaped(indented(self.redaction.result(None, text)), most) + more
+        more = f" ({omitted:,} more bytes)" if omitted > 0 else ""
+        return _begun(_indented(self.redaction.result(tool, text)), _TEXT_CHARACTERS) + more
 
     def list(self, pieces: Iterable[str], count: int, what: str) -> str:
         """The pieces of markup that fit, and the number of the others.
@@ -133,17 +150,46 @@ def escaped(text: str, most: int = _TEXT_CHARACTERS, beyond: int = 0) -> str:
     return f"{html.escape(shown)}{more}"
 
 
+def _begun(text: str, most: int) -> str:
+    return escaped(text[:most], most) + (" …" if len(text) > most else "")
+
+
 def _one_line(text: str, most: int) -> str:
     words = " ".join(text[: 4 * most].split())
     return escaped(words if len(words) <= most else f"{words[: most - 1]}…", most)
 
 
+def beginning(value: Any, characters: int) -> Any:
+    """The beginning of a JSON value, about so many characters of it; ``…`` stands where it was cut.
+
+    What is nested too deeply to be redacted is left as it is.
+    """
+    room = characters
+
+    def begun(value: Any, depth: int) -> Any:
+        nonlocal room
+        if isinstance(value, str):
+            kept, room = value[: max(room, 0)], room - len(value)
+            return value if room >= 0 else f"{kept}…"
+        room -= _PUNCTUATION
+        if depth == 0 or not isinstance(value, Mapping | list | tuple):
+            return value
+        pairs: Iterable[tuple[Any, Any]] = value.items() if isinstance(value, Mapping) else enumerate(value)
+        made = {}
+        for key, each in pairs:
+            if room <= 0:
+                made["…"] = "…"
+                break
+            room -= len(key) if isinstance(key, str) else 0
+            made[key] = begun(each, depth - 1)
+        return made if isinstance(value, Mapping) else list(made.values())
+
+    return begun(value, _MAX_DEPTH)
+
+
 def written(value: Any) -> str:
     """A JSON value as text, indented if it is short; of one that cannot be written, why."""
-    try:
-        return indented(json.dumps(value, ensure_ascii=False))
-    except (RecursionError, ValueError, TypeError) as fault:
-        return f"cannot be shown: {type(fault).__name__}"
+    return _indented(_compact(value))
 
 
 def _compact(value: Any) -> str:
@@ -153,7 +199,7 @@ def _compact(value: Any) -> str:
         return f"cannot be shown: {type(fault).__name__}"
 
 
-def indented(text: str) -> str:
+def _indented(text: str) -> str:
     """JSON text with indentation; long text, and text that is not JSON, stays as it is."""
     if len(text) <= _WORTH_INDENTING_CHARACTERS:
         with suppress(RecursionError, ValueError):
@@ -178,6 +224,12 @@ def section(title: str, body: str, note: str = "") -> str:
 def fold(summary: str, body: str, *, kind: str = "", opened: bool = False) -> str:
     """A line that opens."""
     return f'<details class="{kind}"{" open" if opened else ""}><summary>{summary}</summary>{body}</details>'
+
+
+def headline(what: str, took: str, below: str = "") -> str:
+    """The summary of a fold: what happened, how long it took, and tags or an error below."""
+    more = f'<span class="below">{below}</span>' if below else ""
+    return f'<span class="what">{what}</span><span class="took">{took}</span>{more}'
 
 
 def fact_list(facts: Iterable[tuple[str, str]]) -> str:
@@ -217,6 +269,12 @@ def bar(start: float, took: float, wall: float, tone: str, waited: float = 0.0) 
     queue = share(waited, took)
     inner = f'<i style="width:{queue:.1f}%"></i>' if queue >= 1 else ""
     return f'<b class="{tone}" style="left:{left:.2f}%;width:{width:.2f}%">{inner}</b>'
+
+
+def column(left: float, width: float, height: float, tone: Tone) -> str:
+    """A column on the time axis; all numbers are shares of 1."""
+    place = f"left:{100 * left:.2f}%;width:{100 * width + 0.1:.2f}%;height:{100 * height:.1f}%"
+    return f'<b class="{tone}" style="{place}"></b>'
 
 
 def ticks(wall: float, parts: int = 4) -> Iterator[str]:

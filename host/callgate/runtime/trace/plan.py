@@ -4,22 +4,26 @@ outputs, and why it was refused."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
 from callgate.plan.outcomes import StepStatus
 from callgate.runtime.plans.result import PlanResult
 from callgate.runtime.plans.timeline import CRITICAL, MARKS, STATUS_WORDS, Row, lay_out
 
-from .calls import calls_of_a_place, scale
-from .markup import SHORT, Sheet, Tone, bar, card, duration, fact_list, fold, plural, section
-from .program import artifacts_section, figures, limits_section
+from .calls import approval, calls_of_a_place, scale
+from .markup import SHORT, Sheet, Tone, bar, beginning, card, duration, fact_list, fold, headline, plural, section
+from .program import artifacts_section, figures, limits_section, value_markup
 
 __all__ = ["plan_cards", "plan_sections", "plan_status"]
 
 _MOST_ROWS: Final = 400
 _MOST_OUTPUTS: Final = 50
+_FEW_OUTPUTS: Final = 2
+"""Outputs that are open from the beginning."""
+_SHOWN: Final = 6000
+"""Characters of arguments and results that are redacted; fewer are shown."""
 _MOST_FAULTS: Final = 50
-_VALUE: Final = 20_000
 _TONES: Final[dict[StepStatus, Tone]] = {"succeeded": "ok", "failed": "bad"}
 
 
@@ -40,11 +44,12 @@ def plan_cards(result: PlanResult) -> str:
 
 def plan_sections(sheet: Sheet, result: PlanResult) -> str:
     """Everything below the figures."""
-    sheet.learn(result.calls)
+    sheet.redaction.learn(result.calls)
     return "".join(_sections(sheet, result))
 
 
 def _sections(sheet: Sheet, result: PlanResult) -> Iterator[str]:
+    """Why it was refused or failed, its steps, what they made, the plan itself, and the limits."""
     if (error := result.error) is not None:
         text = f'<p class="words">{sheet.text(error.message)}</p>'
         yield f'<section class="error"><h2>{sheet.line(error.kind, 80)}</h2>{text}</section>'
@@ -57,18 +62,19 @@ def _sections(sheet: Sheet, result: PlanResult) -> Iterator[str]:
         note = "while the plan was being written"
         yield section("Calls", calls_of_a_place(sheet, result.calls), note)
     shown = [*result.outputs.items()][:_MOST_OUTPUTS]
-    outputs = (
-        f"<h3>{sheet.line(name)}</h3><pre>"
-        f"{sheet.text(value, _VALUE) if isinstance(value, str) else sheet.value(value, _VALUE)}</pre>"
-        for name, value in shown
-    )
+    outputs = (_output(sheet, name, value, opened=len(shown) <= _FEW_OUTPUTS) for name, value in shown)
     yield section("Outputs", sheet.list(outputs, len(result.outputs), "outputs"))
     yield artifacts_section(sheet, result.artifacts)
     if result.plan:
-        written = fold("the plan that ran, as JSON", f"<pre>{sheet.value(result.plan, _VALUE)}</pre>")
+        written = fold("the plan that ran, as JSON", value_markup(sheet, result.plan))
         changed = "changed before it was allowed" if result.changed else ""
         yield section("Plan", written, changed)
     yield limits_section(result.usage, result.limits, len(result.calls))
+
+
+def _output(sheet: Sheet, name: str, value: Any, *, opened: bool) -> str:
+    what = f'<span class="tool">{sheet.line(name)}</span> <code class="gave">→ {sheet.brief(value, 2 * SHORT)}</code>'
+    return fold(headline(what, ""), value_markup(sheet, value), kind="call", opened=opened)
 
 
 def _steps(sheet: Sheet, result: PlanResult) -> str:
@@ -89,25 +95,29 @@ def _rows(sheet: Sheet, rows: list[Row], wall: float) -> Iterator[str]:
 
 
 def _row(sheet: Sheet, row: Row, wall: float) -> str:
+    """A step with its bar in one line, which opens for everything about it."""
     step = row.step
     tone: Tone = _TONES.get(step.status, "odd")
-    critical = f' <span class="dim">{CRITICAL}</span>' if row.critical else ""
+    critical = f'<span class="dim">{CRITICAL}</span> ' if row.critical else ""
     drawn, took = "", STATUS_WORDS[step.status]
     if step.started_seconds is not None:
         drawn, took = bar(step.started_seconds, step.duration_seconds, wall, tone), duration(step.duration_seconds)
     summary = (
-        f'<span class="name"><span class="{tone}">{MARKS[step.status]}</span> {sheet.line(step.id)} '
-        f'<span class="dim">{sheet.line(step.tool)}</span>{critical}</span>'
+        f'<span class="name"><span class="{tone}">{MARKS[step.status]}</span> {critical}{sheet.line(step.id)} '
+        f'<span class="dim">{sheet.line(step.tool)}</span></span>'
         f'<span class="track">{drawn}</span><span class="took">{took}</span>'
     )
     facts = fact_list(_facts(sheet, row))
     if len(row.calls) > 1:
         facts += calls_of_a_place(sheet, row.calls)
-    return fold(summary, facts, opened=step.status in ("failed", "unknown_outcome"))
+    return fold(summary, facts, kind="step", opened=step.status in ("failed", "unknown_outcome"))
 
 
 def _facts(sheet: Sheet, row: Row) -> Iterator[tuple[str, str]]:
-    step = sheet.redaction.step(row.step)
+    """Everything about a step, by name."""
+    given, result = beginning(row.step.arguments, _SHOWN), (row.step.result_json or "")[:_SHOWN]
+    left_out = len((row.step.result_json or "")[_SHOWN:].encode("utf-8", "replace"))
+    step = sheet.redaction.step(replace(row.step, arguments=given, result_json=result or None))
     tags = "".join(f' <span class="tag">{sheet.line(note)}</span>' for note in row.notes)
     yield "status", f"{STATUS_WORDS[step.status]}{tags}"
     if step.started_seconds is not None:
@@ -119,7 +129,7 @@ def _facts(sheet: Sheet, row: Row) -> Iterator[tuple[str, str]]:
     yield "needs", _names(sheet, step.needs)
     yield "after", _names(sheet, step.after)
     yield "arguments", "" if step.arguments is None else f"<pre>{sheet.value(step.arguments)}</pre>"
-    yield "result", "" if step.result_json is None else f"<pre>{sheet.json(step.result_json)}</pre>"
+    yield "result", "" if step.result_json is None else f"<pre>{sheet.json(step.result_json, left_out)}</pre>"
     why = f"{step.kind}: {step.error}" if step.kind and step.error else step.error or ""
     yield ("skipped" if step.status == "skipped" else "error"), f"<pre>{sheet.text(why)}</pre>" if why else ""
     yield "because of", sheet.line(step.cause) if step.cause else ""
@@ -128,8 +138,7 @@ def _facts(sheet: Sheet, row: Row) -> Iterator[tuple[str, str]]:
     if step.warnings:
         yield "warnings", "<br>".join(sheet.line(each, 2 * SHORT) for each in step.warnings[:20])
     for call in row.calls[:1] if len(row.calls) == 1 else ():
-        by = f" by {sheet.line(call.approved_by)}" if call.approved_by else ""
-        yield "approval", f"{call.approval}{by}" if call.approval in ("granted", "changed", "denied") else ""
+        yield "approval", approval(sheet, call)
 
 
 def _names(sheet: Sheet, ids: tuple[str, ...]) -> str:

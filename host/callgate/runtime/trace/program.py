@@ -12,8 +12,8 @@ from callgate.runtime.result import CodeResult, RunUsage
 from callgate.runtime.shown import picture_uris
 
 from .calls import axis, calls_of_a_place
-from .markup import SHORT, Sheet, Tone, bar, card, duration, fact_list, fold, plural, section
-from .source import MOST_CHARACTERS, MOST_LINES, lines_of
+from .markup import SHORT, Sheet, Tone, bar, card, duration, fold, plural, section
+from .source import MOST_CHARACTERS, lines_of
 
 if TYPE_CHECKING:
     from callgate.artifacts import Artifact
@@ -25,7 +25,7 @@ _VALUE: Final = 20_000
 """Characters of a value, of all prints, of a traceback."""
 _MOST_PRINTS: Final = 200
 """Prints that are shown at lines, and marks on the axis."""
-_PRINTS_AT_A_LINE: Final = 5
+_AT_A_LINE: Final = 5
 _PRINT_CHARACTERS: Final = 300
 _MOST_NOTES: Final = 100
 _PICTURE_BYTES: Final = 4_000_000
@@ -38,13 +38,17 @@ def program_status(result: CodeResult) -> tuple[str, Tone]:
         return "succeeded", "ok"
     if result.error.limit:
         return "ended by a limit", "bad"
-    return ("not run" if result.error.kind in ("CheckFailed", "NotAGraph") else "failed"), "bad"
+    return "failed" if _ran(result) else "not run", "bad"
+
+
+def _ran(result: CodeResult) -> bool:
+    return result.error is None or result.error.kind not in ("CheckFailed", "NotAGraph")
 
 
 def program_cards(result: CodeResult) -> str:
     """The figures at the top."""
-    where = "plan, on the host" if result.path == "plan" else "sandbox"
-    return card("ran as", where) + figures(result.usage, len(result.calls))
+    where = "on the host, as a plan" if result.path == "plan" else "in the sandbox"
+    return card("ran", where if _ran(result) else "not at all") + figures(result.usage, len(result.calls))
 
 
 def figures(usage: RunUsage, calls: int) -> str:
@@ -59,28 +63,26 @@ def figures(usage: RunUsage, calls: int) -> str:
 
 def program_sections(sheet: Sheet, result: CodeResult) -> str:
     """Everything below the figures."""
-    sheet.learn(result.calls)
+    sheet.redaction.learn(result.calls)
     return "".join(_sections(sheet, result))
 
 
 def _sections(sheet: Sheet, result: CodeResult) -> Iterator[str]:
+    """What the program came to, its calls in time, its lines, what it made, and the limits."""
     if (error := result.error) is not None:
         at = f" <small>line {error.line}</small>" if error.line else ""
         text = f'<p class="words">{sheet.text(error.message, is_cut=True)}</p>'
         trace = f"<pre>{sheet.text(error.traceback.rstrip(), _VALUE)}</pre>" if error.traceback else ""
         yield f'<section class="error"><h2>{sheet.line(error.kind, 80)}{at}</h2>{text}{trace}</section>'
     elif result.value_repr is not None or result.value is not None:
-        whole = result.value_repr if result.value_repr is not None else result.value
-        shown = sheet.text(whole, _VALUE) if isinstance(whole, str) else sheet.value(whole, _VALUE)
-        yield section("Value", f"<pre>{shown}</pre>")
+        yield section("Value", value_markup(sheet, result.value if result.value_repr is None else result.value_repr))
     if result.calls:
         times = [mark.seconds for mark in result.prints[:_MOST_PRINTS]]
         note = f"{plural(len(result.calls), 'call')} in {duration(result.usage.wall_seconds)}"
         yield section("Calls in time", axis(sheet, result.calls, result.usage.wall_seconds, times), note)
-    if result.source:
-        yield section("Program", _source(sheet, result))
-    lines = result.source.count("\n") + 1 if result.source else 0
-    elsewhere = [call for call in result.calls if not _is_shown(call.line, lines)]
+    lines = lines_of(sheet.redaction.source(result.source, MOST_CHARACTERS).rstrip()) if result.source else []
+    yield section("Program", _source(sheet, result, lines) if lines else "")
+    elsewhere = [call for call in result.calls if not 1 <= (call.line or 0) <= len(lines)]
     if elsewhere:
         title = "Calls of no known line" if len(elsewhere) < len(result.calls) else "Calls"
         yield section(title, calls_of_a_place(sheet, elsewhere))
@@ -91,63 +93,71 @@ def _sections(sheet: Sheet, result: CodeResult) -> Iterator[str]:
     if result.speculative:
         note = "read-only calls that the program did not use"
         yield section("Begun early", calls_of_a_place(sheet, result.speculative), note)
-    findings = [f"line {each.line}: {each.message}{f' ({each.hint})' if each.hint else ''}" for each in result.findings]
-    notes = [*result.notes, *(f"a limit cut {name}" for name in result.truncated)]
-    yield section("Notes", _items(sheet, [*notes, *findings]))
-    inputs = "" if result.inputs in ("", "{}") else f"<pre>{sheet.json(result.inputs)}</pre>"
-    where = f"<code>{sheet.line(result.sandbox, 400)}</code>" if result.sandbox else ""
-    yield section("Inputs and sandbox", fact_list([("inputs", inputs), ("sandbox", where)]))
-    yield limits_section(result.usage, result.limits, len(result.calls), len(result.logs.encode("utf-8", "replace")))
+    yield section("Inputs", "" if result.inputs in ("", "{}") else f"<pre>{sheet.json(result.inputs)}</pre>")
+    found = [str(each) for each in result.findings if not 1 <= each.line <= len(lines)]
+    notes = [*result.notes, *(f"a limit cut {name}" for name in result.truncated), *found]
+    pieces = (f"<li>{sheet.line(text, 2 * SHORT)}</li>" for text in notes[:_MOST_NOTES])
+    yield section("Notes", f"<ul>{sheet.list(pieces, len(notes), 'notes')}</ul>" if notes else "")
+    if _ran(result):
+        printed = len(result.logs.encode("utf-8", "replace"))
+        where = sheet.line(result.sandbox, 400)
+        yield limits_section(result.usage, result.limits, len(result.calls), printed, where)
 
 
-def _items(sheet: Sheet, texts: Sequence[str]) -> str:
-    pieces = (f"<li>{sheet.line(text, 2 * SHORT)}</li>" for text in texts[:_MOST_NOTES])
-    return f"<ul>{sheet.list(pieces, len(texts), 'notes')}</ul>" if texts else ""
+def value_markup(sheet: Sheet, value: Any) -> str:
+    """A text as it is, or a JSON value."""
+    return f"<pre>{sheet.text(value, _VALUE) if isinstance(value, str) else sheet.value(value, _VALUE)}</pre>"
 
 
 def _plan(sheet: Sheet, result: CodeResult) -> str:
     plan = result.plan if result.path == "plan" else None
     if not plan:
         return ""
-    return fold("as it can be given to execute_tool_plan", f"<pre>{sheet.value(plan, _VALUE)}</pre>")
+    return fold("as it can be given to execute_tool_plan", value_markup(sheet, plan))
 
 
 # the source
 
 
-def _is_shown(line: int | None, lines: int) -> bool:
-    return line is not None and 1 <= line <= min(lines, MOST_LINES)
-
-
-def _source(sheet: Sheet, result: CodeResult) -> str:
-    source = sheet.redaction.source(result.source, MOST_CHARACTERS).rstrip()
-    lines, count = lines_of(source), result.source.rstrip().count("\n") + 1
+def _source(sheet: Sheet, result: CodeResult, lines: Sequence[str]) -> str:
+    """The lines, and beside each the calls it made, what it printed, and what is wrong with it."""
     calls: defaultdict[int, list[CallRecord]] = defaultdict(list)
     for call in result.calls:
         if call.line is not None:
             calls[call.line].append(call)
-    prints, failed = _prints(sheet, result), None if result.error is None else result.error.line
-    findings = {each.line for each in result.findings if each.severity == "error"}
-    pieces = (
-        _line(
-            sheet, number, line, calls.get(number, ()), prints.get(number, ()), failed == number or number in findings
+    prints, findings = _prints(sheet, result), _findings(sheet, result)
+    failed = {each.line for each in result.findings if each.severity == "error"}
+    if result.error is not None and result.error.line is not None:
+        failed.add(result.error.line)
+
+    def line(number: int, text: str) -> str:
+        beside = calls_of_a_place(sheet, calls[number]) if number in calls else ""
+        for said, what in ((prints[number], "prints"), (findings[number], "findings")):
+            beside += sheet.list(said[:_AT_A_LINE], len(said), what)
+        kind = "line failed" if number in failed else "line called" if beside else "line"
+        shown = f'<div class="beside">{beside}</div>' if beside else ""
+        return (
+            f'<div class="{kind}"><span class="n">{number}</span><span class="code">{text or " "}</span>{shown}</div>'
         )
-        for number, line in enumerate(lines, 1)
-    )
-    return f'<div class="source">{sheet.list(pieces, count, "lines")}</div>'
+
+    pieces = (line(number, text) for number, text in enumerate(lines, 1))
+    return f'<div class="source">{sheet.list(pieces, result.source.rstrip().count(chr(10)) + 1, "lines")}</div>'
 
 
-def _line(
-    sheet: Sheet, number: int, line: str, calls: Sequence[CallRecord], prints: Sequence[str], failed: bool
-) -> str:
-    beside = calls_of_a_place(sheet, calls) if calls else ""
-    beside += sheet.list(prints[:_PRINTS_AT_A_LINE], len(prints), "prints") if prints else ""
-    kind = "line failed" if failed else "line called" if beside else "line"
-    shown = f'<div class="beside">{beside}</div>' if beside else ""
-    return f'<div class="{kind}"><span class="n">{number}</span><span class="code">{line or " "}</span>{shown}</div>'
+def _findings(sheet: Sheet, result: CodeResult) -> defaultdict[int, list[str]]:
+    """What the check found, by line, as markup; at the line that failed, the error."""
+    found: defaultdict[int, list[str]] = defaultdict(list)
+    for each in result.findings:
+        words = f"{each.message}; {each.hint}" if each.hint else each.message
+        tone = "bad" if each.severity == "error" else "odd"
+        found[each.line].append(f'<p class="{tone}">{sheet.line(words, 2 * SHORT)}</p>')
+    error = result.error
+    if error is not None and error.line is not None and error.line not in found:
+        found[error.line].append(f'<p class="bad">{sheet.line(f"{error.kind}: {error.message}", 2 * SHORT)}</p>')
+    return found
 
 
-def _prints(sheet: Sheet, result: CodeResult) -> dict[int, list[str]]:
+def _prints(sheet: Sheet, result: CodeResult) -> defaultdict[int, list[str]]:
     """What was printed, by line, as markup."""
     found: defaultdict[int, list[str]] = defaultdict(list)
     marks = result.prints[:_MOST_PRINTS]
@@ -187,10 +197,13 @@ def artifacts_section(sheet: Sheet, artifacts: Sequence[Artifact]) -> str:
     )
 
 
-def limits_section(usage: RunUsage, limits: Limits | None, calls: int, printed: int | None = None) -> str:
-    """What the run used of each limit that it can be measured against."""
+def limits_section(
+    usage: RunUsage, limits: Limits | None, calls: int, printed: int | None = None, where: str = ""
+) -> str:
+    """What the run used of each limit that it can be measured against, and where it ran."""
+    below = f'<p class="dim">Sandbox: {where}</p>' if where else ""
     if limits is None:
-        return ""
+        return section("Sandbox", below)
     used: list[tuple[str, float | None, float, Any]] = [
         ("wall time", usage.wall_seconds, limits.wall_seconds, duration),
         ("processor time", usage.cpu_seconds, limits.cpu_seconds, duration),
@@ -205,7 +218,7 @@ def limits_section(usage: RunUsage, limits: Limits | None, calls: int, printed: 
         for name, part, whole, form in used
         if part is not None
     ]
-    return section("Limits", f'<div class="axis limits">{"".join(rows)}</div>')
+    return section("Limits", f'<div class="axis limits">{"".join(rows)}</div>{below}')
 
 
 def _bytes(count: float) -> str:

@@ -28,7 +28,7 @@ from callgate.errors import ConfigurationError
 from callgate.runtime.plans.result import PlanResult
 from callgate.runtime.redaction import Redaction
 from callgate.runtime.trace.document import document
-from callgate.runtime.trace.markup import Sheet, Tone, card, duration, fact_list, fold, plural, section
+from callgate.runtime.trace.markup import Sheet, Tone, card, duration, fact_list, fold, headline, plural, section
 from callgate.runtime.trace.plan import plan_sections
 from callgate.runtime.trace.program import artifacts_section, program_sections
 from callgate.runtime.trace.saved import result_from
@@ -43,7 +43,7 @@ _MOST_TURNS: Final = 500
 _MOST_CALLS: Final = 200
 """Of a turn."""
 _MOST_NOTES: Final = 100
-_BRIEF: Final = 90
+_BRIEF: Final = 160
 _MOST_NAMES: Final = 40
 
 
@@ -105,6 +105,7 @@ def _shown(redacted: RedactedEvents, event: AgentEvent) -> AgentEvent:
 
 
 def _turns(events: Iterable[AgentEvent]) -> tuple[TaskBegan | None, Finished | None, list[_Turn]]:
+    """The beginning, the end, and what happened in each turn; turn 0 is what happened before the first."""
     began, end, turns = None, None, [_Turn(0)]
     for event in events:
         match event:
@@ -140,6 +141,7 @@ def _cards(sheet: Sheet, began: TaskBegan | None, end: Finished | None, turns: S
         yield card("model", sheet.line(began.model, 60))
         yield card("mode", sheet.line(began.mode, 20))
     yield card("turns", f"{len(replies):,}")
+    yield card("model time", duration(sum(reply.seconds for reply in replies)))
     if end is None:
         return
     yield card("tool calls", f"{end.tool_calls:,}")
@@ -154,6 +156,7 @@ def _cards(sheet: Sheet, began: TaskBegan | None, end: Finished | None, turns: S
 def _sections(
     sheet: Sheet, began: TaskBegan | None, end: Finished | None, turns: Sequence[_Turn], artifacts: Sequence[Artifact]
 ) -> Iterator[str]:
+    """The answer, what was made, the turns, and at the end what the model was given."""
     if end is not None:
         answer = f'<div class="words">{sheet.text(end.answer, _WORDS)}</div>' if end.answer else ""
         reason = f'<p class="dim">{sheet.text(end.reason)}</p>' if end.reason else ""
@@ -162,7 +165,8 @@ def _sections(
     yield artifacts_section(sheet, artifacts)
     shown = [turn for turn in turns[:_MOST_TURNS] if turn.reply or turn.began or turn.others]
     left_out = max(len(turns) - _MOST_TURNS, 0)
-    pieces = (_turn(sheet, turn) for turn in shown)
+    answer = "" if end is None else end.answer
+    pieces = (_turn(sheet, turn, answer) for turn in shown)
     yield section("What happened", sheet.list(pieces, len(shown) + left_out, "turns"))
     if began is not None:
         system = f"<pre>{sheet.text(began.system, _WORDS)}</pre>" if began.system else ""
@@ -175,7 +179,8 @@ def _sections(
         yield section("Task", fact_list(facts))
 
 
-def _turn(sheet: Sheet, turn: _Turn) -> str:
+def _turn(sheet: Sheet, turn: _Turn, answer: str) -> str:
+    """A turn: the model's words, then its calls, then what else happened. The answer itself is not repeated."""
     head, words = ("Before the first turn" if turn.number == 0 else f"Turn {turn.number}"), ""
     if (reply := turn.reply) is not None:
         usage = reply.usage
@@ -187,6 +192,7 @@ def _turn(sheet: Sheet, turn: _Turn) -> str:
         head += f" <small>{' · '.join(facts)}</small>"
         said = reply.message.text or reply.refusal
         words = f'<div class="words">{sheet.text(said, _WORDS)}</div>' if said else ""
+        words = '<p class="dim">The answer, above.</p>' if said and said == answer else words
     ids = list(dict.fromkeys([*turn.began, *turn.ended]))
     calls = (_call(sheet, turn.began.get(id), turn.ended.get(id)) for id in ids[:_MOST_CALLS])
     notes = (note for each in turn.others[:_MOST_NOTES] if (note := _note(sheet, each)))
@@ -195,23 +201,27 @@ def _turn(sheet: Sheet, turn: _Turn) -> str:
 
 
 def _call(sheet: Sheet, began: CallBegan | None, ended: CallEnded | None) -> str:
+    """A call of the model in one line, which opens for its arguments and result, or for its program or plan."""
     name = began.name if began is not None else ended.name if ended is not None else ""
     tone: Tone = "odd" if ended is None else "ok" if ended.ok else "bad"
     mark = {"ok": "✓", "bad": "✗", "odd": "…"}[tone]
     arguments: Mapping[str, Any] = {} if began is None else began.arguments
     source = arguments.get("code")
+    is_run = ended is not None and ended.run is not None
     is_program = isinstance(source, str) and ended is not None and (ended.run or {}).get("kind") == "code"
-    given = (
-        sheet.line(source.strip(), _BRIEF) if is_program and isinstance(source, str) else sheet.brief(arguments, _BRIEF)
-    )
-    state = '<span class="tag odd">not ended</span>' if ended is None else ""
-    if ended is not None and not ended.ok:
-        state = f'<span class="tag bad">{"not made" if ended.mistake else "failed"}</span>'
-    inner = f" · {plural(ended.tool_calls, 'tool call')}" if ended is not None and ended.run is not None else ""
-    took = f'<span class="took">{duration(ended.seconds)}{inner}</span>' if ended is not None else ""
-    summary = (
-        f'<span class="{tone}">{mark}</span> <span class="tool">{sheet.line(name)}</span> '
-        f'<code class="given">{given}</code> {state} {took}'
+    given = sheet.given(arguments, _BRIEF)
+    if is_program and isinstance(source, str):
+        given = f" {sheet.line(source.strip(), _BRIEF)}"
+    took, below = "", '<span class="tag odd">not ended</span>' if ended is None else ""
+    if ended is not None:
+        inner = f" · {plural(ended.tool_calls, 'tool call')}" if ended.run is not None else ""
+        took = f"{duration(ended.seconds)}{inner}"
+        if not ended.ok:
+            below = f'{_failure(sheet, ended)} <span class="tag bad">{"not made" if ended.mistake else "failed"}</span>'
+    gave = f' <code class="gave">→ {sheet.line(ended.text, _BRIEF)}</code>' if ended and ended.ok and not is_run else ""
+    what = (
+        f'<span class="{tone}">{mark}</span> <span class="tool">{sheet.line(name)}</span>'
+        f'<code class="given">{given}</code>{gave}'
     )
     inside = ""
     if ended is not None and ended.run is not None:
@@ -221,9 +231,15 @@ def _call(sheet: Sheet, began: CallBegan | None, ended: CallEnded | None) -> str
     if ended is not None:
         pictures = f" and {plural(len(ended.pictures), 'picture')}" if ended.pictures else ""
         read = f"<pre>{sheet.text(ended.text)}</pre>"
-        hidden = ended.run is not None
-        inside += fold(f"what the model read{pictures}", read) if hidden else fact_list([("result", read)])
-    return fold(summary, inside, kind="call", opened=tone == "bad")
+        inside += fold(f"what the model read{pictures}", read) if is_run else fact_list([("result", read)])
+    return fold(headline(what, took, below), inside, kind="call run" if is_run else "call")
+
+
+def _failure(sheet: Sheet, ended: CallEnded) -> str:
+    """Why a call failed, in a line: the error of its program or plan, or what the model read."""
+    error = (ended.run or {}).get("error")
+    words = f"{error.get('kind')}: {error.get('message')}" if isinstance(error, Mapping) else ended.text
+    return f'<span class="bad">{sheet.line(words)}</span>'
 
 
 def _run(sheet: Sheet, run: Mapping[str, Any], arguments: Mapping[str, Any]) -> str:
@@ -241,7 +257,7 @@ def _run(sheet: Sheet, run: Mapping[str, Any], arguments: Mapping[str, Any]) -> 
 def _note(sheet: Sheet, event: AgentEvent) -> str:
     """Something that happened in a turn besides words and calls, in a line; empty if the calls show it."""
     match event:
-        case Faulted():
+        case Faulted() if event.fault not in ("plan_failed", "program_failed"):
             words, tone = f"{event.fault}: {event.detail} ({event.action})", "bad"
         case Routed():
             words, tone = f"tools are called in another form from here on, {event.mode}: {event.reason}", "odd"
@@ -252,15 +268,15 @@ def _note(sheet: Sheet, event: AgentEvent) -> str:
         case MessageAdded() if event.text:
             words, tone = f"the agent said: {event.text}", "dim"
         case Planned():
-            facts = f"{event.source}, confidence {event.confidence:.2f}, {duration(event.seconds)}"
+            facts = f"{event.source}, confidence {event.confidence:.2f}"
             body = f'<p class="words">{sheet.text(event.reasoning)}</p><pre>{sheet.value(event.plan, _WORDS)}</pre>'
-            return fold(f'planned <span class="took">{sheet.line(facts)}</span>', body, kind="call")
+            return fold(headline("planned", duration(event.seconds), sheet.line(facts)), body, kind="call")
         case PlannedRun():
             state = '<span class="ok">✓</span>' if event.success else '<span class="bad">✗</span>'
             body = sheet.list(
                 (f"<pre>{sheet.value(each)}</pre>" for each in event.results), len(event.results), "results"
             )
-            return fold(f'{state} ran the plan <span class="took">{duration(event.seconds)}</span>', body, kind="call")
+            return fold(headline(f"{state} ran the plan", duration(event.seconds)), body, kind="call")
         case _:
             return ""
     return f'<p class="{tone}">{sheet.line(words, 300)}</p>'
