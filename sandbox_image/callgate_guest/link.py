@@ -95,14 +95,10 @@ class Link:
         """The line that runs now, of the program's innermost function in this thread; 0 where none of its code runs, or
         only far below other code."""
         frame: types.FrameType | None = _getframe(1)
-        name = self.program
-        for _ in range(_MOST_FRAMES):
-            if frame is None:
-                return 0
-            if frame.f_code.co_filename == name:
-                return frame.f_lineno or 0
+        name, left = self.program, _MOST_FRAMES
+        while frame is not None and frame.f_code.co_filename != name and (left := left - 1):
             frame = frame.f_back
-        return 0
+        return (frame.f_lineno or 0) if frame is not None and left else 0
 
     # writing
 

@@ -32,10 +32,8 @@ class Output(io.TextIOBase):
     def write(self, text: str) -> int:
         if not isinstance(text, str):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
-        if not text:
-            return 0
         with self._lock:
-            if not self._held:
+            if not self._size:
                 self._line = self._line_now()  # of the first of the held text
             self._held.append(text)
             self._size += len(text)

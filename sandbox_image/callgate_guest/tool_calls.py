@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-import sys
 import types
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from functools import partial
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_ITERABLE_COROUTINE, iscoroutine
 from itertools import repeat
-from sys import _getframe  # a program may replace it in `sys`
+from sys import _getframe, modules  # a program may replace them in `sys`
 from typing import Any
 
 from .explain import note_wait
@@ -361,7 +360,7 @@ class GivenTools:
             deque(map(setattr, given.values(), repeat("__doc__"), docs), 0)
         for name in filter(None, namespaces):
             members = partial(_members, name, namespaces[name], self._own)
-            given[name] = sys.modules[f"tools.{name}"] = _module(f"tools.{name}", f" in {name}", members)
+            given[name] = modules[f"tools.{name}"] = _module(f"tools.{name}", f" in {name}", members)
         for name in given.keys() & self._variables.keys():
             if self._variables[name] is self._own.get(name):
                 del self._variables[name]
