@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import io
 import os
 import random
@@ -72,6 +73,14 @@ def test_lines_that_were_dropped_moved_inserted_or_copied_are_found(tmp_path: Pa
         assert not found_in(b"".join([*lines[:place], other[place], *lines[place:]])).ok, place
         swapped = [*lines[:place], lines[place + 1], lines[place], *lines[place + 2 :]]
         assert not found_in(b"".join(swapped)).ok, place
+
+
+@pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 5000])
+def test_macs_and_digests_are_hmac_sha_256_of_the_standard_library(size: int) -> None:
+    text = "x" * size
+    lines, values = (hmac.digest(KEY, b"callgate audit: " + name, "sha256") for name in (b"lines", b"values"))
+    assert KEYS.mac(text.encode()) == hmac.digest(lines, text.encode(), "sha256").hex()
+    assert KEYS.digest(text) == hmac.digest(values, text.encode(), "sha256")[:16].hex()
 
 
 def test_a_chain_that_a_later_one_saw_cannot_be_dropped(tmp_path: Path) -> None:
