@@ -389,3 +389,14 @@ def test_a_forked_process_that_ends_the_log_leaves_its_parents_chain_alone(tmp_p
     found = checked(tmp_path / "a")
     assert found.ok
     assert found.lines == 3
+
+
+def test_a_log_that_was_ended_takes_no_line_and_opens_nothing(tmp_path: Path) -> None:
+    file = AppendFile(tmp_path / "a", Keys(KEY))
+    file.end()
+    before = (tmp_path / "a").read_bytes()
+    file.look()
+    with pytest.raises(OSError, match="it is closed"):
+        file.write("called", {})
+    file.sync()
+    assert (tmp_path / "a").read_bytes() == before

@@ -42,6 +42,7 @@ class AppendFile:
         self._keys = keys
         self._head = ""
         self._inode: tuple[int, int] | None = None
+        self._ended = False
         self._begin_process()
         try:
             self._open()
@@ -77,7 +78,7 @@ class AppendFile:
         if self._stands():
             return
         with self._lock:
-            if self._stands():  # another thread was quicker
+            if self._ended or self._stands():  # another thread was quicker
                 return
             self._leave()
             try:
@@ -105,9 +106,10 @@ class AppendFile:
                 self._disk.sync(self._fd)
 
     def end(self) -> None:
-        """End the chain, and wait until the file is on the disk."""
+        """End the chain, and wait until the file is on the disk. Later lines are lost, and their calls refused."""
         self._leave_parent()
         with self._lock:
+            self._ended, self._why_not = True, OSError(errno.EBADF, "it is closed")
             self._leave()
         self._disk.end()
 
