@@ -55,6 +55,12 @@ def test_verify_says_what_was_changed_and_show_what_is_in_it(cli: Command) -> No
     assert (changed.status, told["ok"], told["faults"][0]["line"]) == (1, False, 3)
 
 
+def test_lines_behind_one_that_was_cut_off_are_shown(cli: Command) -> None:
+    Path(cli.folder, "log").write_bytes(b'{"v":1,"at":"t","ki' + b'{"v":1,"at":"t","kind":"opened"}\n' * 2)
+    shown = cli("audit", "show", "log", "--json")
+    assert [json.loads(line)["kind"] for line in shown.out.splitlines()] == ["unreadable", "opened", "opened"]
+
+
 def test_what_cannot_be_read_says_so(cli: Command) -> None:
     missing = cli("audit", "verify", "nothing.jsonl")
     assert (missing.status, missing.error) == (2, "nothing.jsonl cannot be read: No such file or directory")

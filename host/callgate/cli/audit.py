@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 import click
 
-from callgate.runtime.audit.chain import MAX_LINE_BYTES, Keys
+from callgate.runtime.audit.chain import MAX_LINE_BYTES, Keys, pieces_of
 from callgate.runtime.audit.keys import read_key
 from callgate.runtime.audit.verify import Verified, verify
 
@@ -35,7 +35,7 @@ def command() -> None:
 @click.option("--head", "heads", multiple=True, metavar="MAC",
               help="A head that was noted elsewhere: it must still be in the log. May be repeated.")  # fmt: skip
 @shared("json")
-def verify_(file: str, key_file: str | None, heads: tuple[str, ...], json: bool) -> int:
+def check(file: str, key_file: str | None, heads: tuple[str, ...], json: bool) -> int:
     """Find each line of FILE that was edited, dropped, moved or inserted.
 
     No file can promise its own end: who cuts off the last lines of a writer leaves no trace in it, unless a later line
@@ -116,16 +116,15 @@ def _show(found: Verified, missing: list[str]) -> None:
 
 
 def _lines(stream: BinaryIO) -> Iterator[dict[str, Any]]:
-    while data := stream.readline(MAX_LINE_BYTES):
-        try:
-            fields = json.loads(data)
-        except (ValueError, RecursionError):
-            fields = None
-        yield (
-            fields
-            if isinstance(fields, dict)
-            else {"kind": "unreadable", "line": data[:200].decode("utf-8", "replace")}
-        )
+    while row := stream.readline(MAX_LINE_BYTES):
+        for _, data in pieces_of(row):  # a line may stand right behind one that was cut off
+            try:
+                fields = json.loads(data)
+            except (ValueError, RecursionError):
+                fields = None
+            if not isinstance(fields, dict):
+                fields = {"kind": "unreadable", "line": data[:200].decode("utf-8", "replace")}
+            yield fields
 
 
 def _line(fields: dict[str, Any]) -> str:

@@ -9,17 +9,20 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import anyio
 import pytest
 
-from callgate import AuditLog, Runtime, Secret, tool
+from callgate import Allow, AuditLog, Deny, Runtime, Secret, tool
 from callgate.errors import ConfigurationError
 from callgate.runtime.audit.chain import Keys
 from callgate.runtime.audit.file import AppendFile
+from callgate.runtime.audit.verify import verify
 from callgate.runtime.gate.watching import Origin, origin
+from callgate.tools.encoding import canonical_json
 from runtime.audit.audited import KEY, TOOLS, checked, log_in, open_runtime, records
 
 pytestmark = pytest.mark.anyio
@@ -75,6 +78,32 @@ async def test_a_plan_and_a_failed_call_stand_in_it(tmp_path: Path) -> None:
     assert kinds(log) == ["opened", "run", "called put", "outcome put", "run_ended", "closed"]
     assert [each["caller"] for each in records(log) if "caller" in each] == ["plan", "plan"]
     assert records(log)[3]["status"] == "failed"
+
+
+async def test_the_answer_to_a_plan_stands_in_it_and_the_digest_of_a_plan_that_was_streamed_or_changed(
+    tmp_path: Path,
+) -> None:
+    log = log_in(tmp_path)
+    plan = {"steps": [{"id": "a", "tool": "put", "arguments": {"x": 1}}]}
+    changed = {"steps": [{"id": "a", "tool": "put", "arguments": {"x": 2}}]}
+    answers: Iterator[Allow | Deny] = iter([Allow(by="ann"), Allow(changed, by="bob"), Deny("no", by="eve")])
+    async with open_runtime(log) as runtime:
+        for _ in range(3):
+            await runtime.execute_tool_plan(plan, approve_plan=lambda _: next(answers))
+        await runtime.stream_plan([json.dumps(plan)])
+        whole = await runtime.stream_plan([json.dumps(changed)])
+    found = records(log)
+    answered = [(each["kind"], each["by"], each.get("changed")) for each in found if each["kind"].startswith("plan_")]
+    assert answered == [
+        ("plan_approved", "ann", None), ("plan_approved", "bob", True), ("plan_denied", "eve", None)
+    ]  # fmt: skip
+    begun = [each.get("source_digest") for each in found if each["kind"] == "run"]
+    assert begun == [begun[0]] * 3 + [None] * 2
+    assert begun[0] is not None
+    ran = [each.get("plan_digest") for each in found if each["kind"] == "run_ended"]
+    of_changed = Keys(KEY).digest(canonical_json(whole.plan))
+    assert ran[0] is ran[2] is None
+    assert ran[1] == ran[4] == of_changed != ran[3]
 
 
 async def test_a_cancelled_call_and_run_have_their_end(tmp_path: Path) -> None:
@@ -258,6 +287,22 @@ async def test_the_key_is_made_with_the_log_and_kept(tmp_path: Path) -> None:
     assert set(os.listdir(tmp_path)) == {"audit.jsonl", "moved"}
 
 
+async def test_the_key_may_be_a_link_to_where_it_is_kept_and_is_never_made_where_a_link_leads(tmp_path: Path) -> None:
+    kept, path = tmp_path / "secrets" / "key", tmp_path / "audit.jsonl"
+    os.symlink(kept, f"{path}.key")
+    for folder in (tmp_path, kept.parent):
+        folder.mkdir(exist_ok=True)
+        with pytest.raises(ConfigurationError, match=r"key .* is missing: put the key back, or make a link"):
+            async with Runtime(TOOLS, sandbox=None, audit=path):
+                pass
+    assert not kept.exists()
+    kept.write_text("0123456789abcdef" * 4 + "\n")
+    async with Runtime(TOOLS, sandbox=None, audit=path) as runtime:
+        await runtime.answer("put", {"x": 1})
+    with path.open("rb") as file:
+        assert verify(file, Keys(bytes.fromhex("0123456789abcdef" * 4))).ok
+
+
 def test_processes_that_begin_at_once_make_one_key(tmp_path: Path) -> None:
     source = (
         "import sys\nfrom pathlib import Path\nfrom callgate.runtime.audit.keys import key_of\n"
@@ -344,3 +389,14 @@ def test_a_forked_process_that_ends_the_log_leaves_its_parents_chain_alone(tmp_p
     found = checked(tmp_path / "a")
     assert found.ok
     assert found.lines == 3
+
+
+def test_a_log_that_was_ended_takes_no_line_and_opens_nothing(tmp_path: Path) -> None:
+    file = AppendFile(tmp_path / "a", Keys(KEY))
+    file.end()
+    before = (tmp_path / "a").read_bytes()
+    file.look()
+    with pytest.raises(OSError, match="it is closed"):
+        file.write("called", {})
+    file.sync()
+    assert (tmp_path / "a").read_bytes() == before

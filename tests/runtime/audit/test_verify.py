@@ -8,15 +8,18 @@ import random
 import signal
 import subprocess
 import sys
+import threading
+import tracemalloc
 from pathlib import Path
 
 import anyio
 import pytest
 
-from callgate.runtime.audit.chain import MAX_LINE_BYTES, Keys
+from callgate import Runtime, tool
+from callgate.runtime.audit.chain import Keys
 from callgate.runtime.audit.file import AppendFile
 from callgate.runtime.audit.verify import Verified, verify
-from runtime.audit.audited import KEY, checked, log_in, open_runtime, records
+from runtime.audit.audited import KEY, TOOLS, checked, log_in, open_runtime, records
 
 KEYS = Keys(KEY)
 
@@ -41,15 +44,17 @@ def test_a_changed_bit_is_found_wherever_it_is(tmp_path: Path, lines: int, place
     whole = written(tmp_path / "a", lines, writers=2)
     assert found_in(whole).ok
     drawn = random.Random(20261129)
-    around = 4 * MAX_LINE_BYTES
-    for _ in range(places):
+    left = drawn.sample(range(len(whole)), places)
+    alone = 100  # then nine at a time, each of which must be named: whether a line is blamed depends on no other line
+    while left:
+        count = 1 if places - len(left) < alone else 9
+        changed, left = left[:count], left[count:]
         data = bytearray(whole)
-        place = drawn.randrange(len(data))
-        data[place] ^= 1 << drawn.randrange(8)
-        # the lines around the place are enough to see it: each line names the one before
-        begin = data.rfind(b"\n", 0, max(place - around, 0)) + 1
-        part = found_in(bytes(data)) if lines < 1000 or begin == 0 else found_in(bytes(data[: place + around]))
-        assert not part.ok, (place, bytes(data[place - 50 : place + 50]))
+        for place in changed:
+            data[place] ^= 1 << drawn.randrange(8)
+        found = {fault.line for fault in found_in(bytes(data)).faults}
+        for place in changed:
+            assert data.count(b"\n", 0, place) + 1 in found, (place, bytes(data[place - 50 : place + 50]))
 
 
 @pytest.mark.parametrize("writers", [1, 3])
@@ -83,7 +88,9 @@ def test_the_end_can_be_cut_off_unseen_but_for_a_noted_head(tmp_path: Path) -> N
     assert cut.ok
     assert not next(iter(cut.chains.values())).closed
     assert head not in cut.macs
-    assert [fault.message for fault in found_in(b"".join(lines)[:-9]).faults] == ["it is cut off"]
+    assert [fault.message for fault in found_in(b"".join(lines)[:-9]).faults] == [
+        "it is cut off: its writer was killed while it wrote this line, or the line was changed"
+    ]
 
 
 def test_of_another_key_nothing_is_believed(tmp_path: Path) -> None:
@@ -102,6 +109,18 @@ def test_a_hostile_file_is_read_within_bounds(data: bytes) -> None:
     assert not found.ok
     assert len(found.faults) + found.more_faults >= 1
     assert len(found.faults) <= 1000
+
+
+def test_a_file_of_nothing_but_bad_lines_takes_no_memory() -> None:
+    file = io.BytesIO(b"x\n" * 200_000)
+    tracemalloc.start()
+    try:
+        found = verify(file, KEYS)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (len(found.faults), found.more_faults) == (1000, 199_000)
+    assert most < 1_000_000
 
 
 WRITES = """
@@ -187,6 +206,106 @@ async def test_after_a_rotation_the_new_file_names_the_old_head(tmp_path: Path) 
     assert chain.closed
     assert records(log)[0]["head"] in old.macs
     assert [each["kind"] for each in records(log)] == ["opened", "called", "outcome", "closed"]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("how", ["moved", "removed"])
+async def test_a_file_that_is_moved_or_removed_during_a_run_is_noticed_before_the_next_call_with_effects(
+    tmp_path: Path, how: str
+) -> None:
+    log, old = log_in(tmp_path), tmp_path / "audit.jsonl.1"
+
+    @tool
+    async def rotate() -> None:
+        """What logrotate does, or an intruder."""
+        log.path.rename(old) if how == "moved" else log.path.unlink()
+
+    async with Runtime([*TOOLS, rotate], sandbox=None, audit=log) as runtime:
+        result = await runtime.execute_code("await put(x=1)\nawait rotate()\nawait put(x=2)\nawait put(x=3)")
+        assert result.ok
+    new = records(log)
+    assert [each["kind"] for each in new] == ["opened", "called", "outcome", "called", "outcome", "run_ended", "closed"]
+    assert checked(log.path).ok
+    assert "lost" not in new[0]
+    if how == "moved":
+        assert checked(old).ok
+        assert new[0]["head"] in checked(old).macs
+    else:
+        assert len(new[0]["head"]) == 64  # of a file that is gone: it shows that there was one
+
+
+@pytest.mark.anyio
+async def test_a_disk_that_takes_long_keeps_no_event_loop_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, slow, synced = log_in(tmp_path), threading.Event(), []
+
+    def fsync(fd: int) -> None:
+        assert slow.wait(20)
+        synced.append(os.fstat(fd).st_ino)
+
+    monkeypatch.setattr(os, "fsync", fsync)  # no disk here can be told to be slow
+    with anyio.fail_after(20):
+        async with open_runtime(log) as runtime:
+            inodes = []
+            for x in range(3):
+                await runtime.answer("put", {"x": x})
+                inodes.append(log.path.stat().st_ino)
+                log.path.rename(tmp_path / f"audit.jsonl.{x}")
+            assert (await runtime.answer("put", {"x": 3})).ok
+            assert synced == []
+            slow.set()
+    assert {*inodes, log.path.stat().st_ino} == set(synced)
+    files = os.listdir(tmp_path)
+    assert len(files) == 4
+    assert all(checked(tmp_path / file).ok for file in files)
+
+
+@pytest.mark.parametrize("missing", range(1, 120))
+def test_a_line_that_a_full_disk_or_a_crash_cuts_off_is_told_as_what_it_is(tmp_path: Path, missing: int) -> None:
+    whole = written(tmp_path / "a", 3)
+    lines = whole.splitlines(keepends=True)
+    cut = b"".join(lines[:-1])[:-missing]
+    number = min(cut.count(b"\n") + 1, len(lines) - 1)
+    if missing == 1:  # a line without its newline is whole
+        assert found_in(cut).ok
+    else:
+        assert [(fault.line, fault.message[:13]) for fault in found_in(cut).faults] == [(number, "it is cut off")]
+    (tmp_path / "a").write_bytes(cut)
+    written(tmp_path / "a", 2)  # another process goes on right behind it
+    found = checked(tmp_path / "a")
+    assert [chain.closed for chain in found.chains.values()] == [False, True]
+    assert [fault.message[:13] for fault in found.faults] == ["it is cut off"] * (missing > 1)
+
+
+def test_lines_of_which_a_full_disk_takes_only_a_part_give_no_false_alarm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn, write, torn = random.Random(22), os.write, 0
+
+    def takes_a_part(fd: int, data: bytes) -> int:
+        nonlocal torn
+        if drawn.random() < 0.5 or not data.startswith(b'{"v":1'):
+            return write(fd, data)
+        torn += 1
+        return write(fd, data[: drawn.choice([len(data) - 1, drawn.randrange(1, 20), drawn.randrange(1, len(data))])])
+
+    files = [AppendFile(tmp_path / "a", KEYS) for _ in range(3)]
+    monkeypatch.setattr(os, "write", takes_a_part)  # a file system does this at its end alone
+    lost = 0
+    for number in range(600):
+        try:
+            drawn.choice(files).write("outcome", {"call": number, "tool": "t" * drawn.randrange(100)})
+        except OSError:
+            lost += 1
+    monkeypatch.undo()
+    for file in files:
+        file.end()
+    found = checked(tmp_path / "a")
+    assert found.ok, found.faults[:5]
+    assert sum(chain.lost for chain in found.chains.values()) == lost
+    assert 100 < lost < torn
+    assert sum(chain.lines for chain in found.chains.values()) == 600 - lost + 6
 
 
 @pytest.mark.anyio

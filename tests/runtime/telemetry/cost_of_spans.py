@@ -11,7 +11,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 
 from callgate import Limits, Runtime, Telemetry, tool
-from callgate.runtime.gate.watching import RunStart
+from callgate.runtime.gate.watching import RunStart, RunWatches
 
 CALLS = 3000
 ROUNDS = 7
@@ -36,13 +36,15 @@ async def seconds_a_call(runtime: Runtime) -> float:
     """Seconds of one call, in the gate of one program."""
     gate = runtime.gate.open(caller="code", limits=Limits(max_tool_calls=CALLS), allowed=None, on_event=None)
     start = RunStart(kind="code", limits=gate.limits, offer=gate.offer)
-    gate.watches = tuple(watcher.run(start) for watcher in runtime.gate.watchers)
+    if runtime.gate.watchers:
+        gate.watches = RunWatches(runtime.gate.watchers)
+        gate.watches.begin(start)
     began = time.perf_counter()
     for n in range(CALLS):
         await gate.call("one", {"n": n})
     took = (time.perf_counter() - began) / CALLS
-    for watch in gate.watches:
-        watch.ended(None, None)
+    if gate.watches is not None:
+        gate.watches.ended(None, None)
     return took
 
 

@@ -175,6 +175,18 @@ async def test_the_early_calls_of_a_streamed_plan_stand_below_the_plan(
     assert "callgate.speculative" not in second.attributes
 
 
+async def test_a_plans_span_says_who_approved_it(reporting: Reporting, providers: Providers) -> None:
+    plan = {"steps": [{"id": "a", "tool": "get_weather", "arguments": {"city": "x"}}]}
+    async with reporting(get_weather) as runtime:
+        await runtime.execute_tool_plan(plan, approve_plan=lambda _: Allow(by="ann"))
+        await runtime.execute_tool_plan(plan, approve_plan=lambda _: Deny("no", by="bob"))
+    answers = {
+        (s.attributes["callgate.approval"], s.attributes["callgate.approved_by"])
+        for s in providers.flush().named(PLAN)
+    }  # fmt: skip
+    assert answers == {("granted", "ann"), ("denied", "bob")}
+
+
 async def test_a_fallback_stands_below_the_call_that_failed(reporting: Reporting, providers: Providers) -> None:
     async with reporting(get_weather, fails) as runtime:
         await runtime.execute_tool_plan({"steps": [{"id": "a", "tool": "fails", "arguments": {"city": "x"}}]})

@@ -1,7 +1,8 @@
 """Appends lines to an audit log's file: one write for each line, whole or told as torn.
 
 Several processes append to one file: with ``O_APPEND`` the kernel puts each write at the end, whole, and the position
-afterwards says where the line ended.
+afterwards says where the line ended. `AppendFile.look` sees whether the file was moved or removed; then lines go to a
+new file. Nothing waits for the disk but `AppendFile.end`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, Final
 
 from callgate.errors import ConfigurationError
 
-from .chain import MAX_LINE_BYTES, Chain, Keys, read_line
+from .chain import MAX_LINE_BYTES, Chain, Keys, pieces_of, read_line
 
 __all__ = ["AppendFile"]
 
@@ -37,106 +38,80 @@ class AppendFile:
     """
 
     def __init__(self, path: Path, keys: Keys) -> None:
-        self._path = path
+        self._path = os.fspath(path)
         self._keys = keys
-        self._lock = threading.Lock()
-        self._fd = -1
-        """-1 while there is no file; each write fails then, and none goes to another file that got the number."""
-        self._inode: tuple[int, int] | None = None
         self._head = ""
-        self._lost = 0
-        self._torn: list[list[int]] = []
+        self._inode: tuple[int, int] | None = None
+        self._ended = False
+        self._begin_process()
         try:
             self._open()
         except OSError as error:
-            raise ConfigurationError(f"the audit log {str(path)!r} cannot be written: {error.strerror}") from None
+            self._disk.end()
+            raise ConfigurationError(f"the audit log {self._path!r} cannot be written: {error.strerror}") from None
 
-    def _open(self) -> None:
-        """Open the file, and begin a chain in it."""
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
-        self._fd, before, self._inode, self._pid = -1, self._inode, None, os.getpid()
-        fd = os.open(self._path, flags, 0o600)
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
-            os.close(fd)
-            raise OSError(errno.EINVAL, "it is not a file")
-        self._fd, self._inode = fd, (status.st_dev, status.st_ino)
-        if self._inode != before:
-            self._torn = []  # that was in another file
-        self._chain = Chain.new(self._keys)
-        self._to_sync: queue.SimpleQueue[bool] = queue.SimpleQueue()
-        self._syncing = threading.Thread(target=self._sync_all, args=(self._fd, self._to_sync), daemon=True)
-        self._syncing.start()
-        try:
-            self._write("opened", {"follows": self._last(status.st_size), "head": self._head, "pid": self._pid})
-        except OSError:  # no chain begins with another line
-            self._close()
-            raise
-
-    def _last(self, size: int) -> dict[str, Any] | None:
-        """The last line in the file that is one of this log, and where it ends."""
-        start = max(size - 2 * MAX_LINE_BYTES, 0)
-        data = os.pread(self._fd, size - start, start)
-        end = len(data)
-        while (end := data.rfind(b"\n", 0, end) + 1) > 0:
-            begin = data.rfind(b"\n", 0, end - 1) + 1
-            if (line := read_line(data[begin:end], self._keys)) is not None:
-                return {"mac": line.mac, "ends": start + end}
-            end = begin
-        return None
-
-    def write(self, kind: str, fields: dict[str, Any]) -> None:
-        """Append a line. Raises `OSError`; then the line is lost, and a later one tells how many were."""
-        with self._lock:
-            if self._leave_parent():
-                self._open()
-            self._write(kind, fields)
+    def _begin_process(self) -> None:
+        """Begin in a process: a forked one has neither its parent's chain nor its thread, and its lock may be held."""
+        self._lock = threading.Lock()
+        self._disk = _Disk()
+        self._fd = -1
+        """-1 while there is no file; each line is lost then, and none goes to another file that got the number."""
+        self._why_not = OSError(errno.ENOENT, "its file or its folder is gone")
+        self._lost = 0
+        self._torn: list[list[int]] = []
+        self._pid = os.getpid()
 
     def _leave_parent(self) -> bool:
-        """Whether this process was forked: then the parent's chain is not its own, and it begins another."""
+        """Whether this process was forked: then it has no file until it looks for one."""
         if os.getpid() == self._pid:
             return False
         if self._fd >= 0:
             os.close(self._fd)
-        self._fd, self._inode, self._pid, self._head = -1, None, os.getpid(), ""
-        self._lost, self._torn = 0, []
+        self._head = ""
+        self._begin_process()
         return True
 
-    def _write(self, kind: str, fields: dict[str, Any]) -> None:
-        if self._lost:
-            fields = {**fields, "lost": self._lost, **({"torn": self._torn} if self._torn else {})}
-        data, mac = self._chain.line(kind, fields)
-        if len(data) > MAX_LINE_BYTES:
-            data, mac = self._chain.line(kind, {**_short(fields), "cut": True})
-        begun = b"\n" if self._torn else b""
-        try:
-            if self._fd < 0:
-                raise OSError(errno.ENOENT, "its file or its folder is gone")
-            count = os.write(self._fd, begun + data)
-            ends = os.lseek(self._fd, 0, os.SEEK_CUR)
-        except OSError:
-            self._lost = min(self._lost + 1, _TELL)
-            raise
-        if count < len(begun) + len(data):
-            self._lost = min(self._lost + 1, _TELL)
-            written = count - (len(begun) if count else 0)
-            self._torn = [*self._torn, [ends - written, written]][-20:]
-            raise OSError(errno.ENOSPC, "there is no room for the whole line")
-        self._chain.written(mac, ends)
-        self._lost, self._torn = 0, []
-
-    def renewed(self) -> None:
-        """Go on in a new file if the old one was moved away, as by logrotate. Raises `OSError`: until a later run can
-        open the file, no line can be written."""
+    def look(self) -> None:
+        """Go on in a new file if the open one was moved away, as by logrotate, or removed. Where that cannot be opened,
+        no line can be written until a later look can open it."""
+        self._leave_parent()
         if self._stands():
             return
         with self._lock:
-            if self._stands():  # another thread was quicker
+            if self._ended or self._stands():  # another thread was quicker
                 return
-            if not self._leave_parent() and self._fd >= 0:
-                self._head = self._chain.after
-                self.end()
-            self._open()
+            self._leave()
+            try:
+                self._open()
+            except OSError as error:
+                self._why_not = error
+
+    def write(self, kind: str, fields: dict[str, Any]) -> None:
+        """Append a line. Raises `OSError`; then the line is lost, and a later one tells how many were."""
+        if self._leave_parent():
+            self.look()
+        with self._lock:
+            try:
+                if self._fd < 0:
+                    raise OSError(self._why_not.errno, self._why_not.strerror)
+                self._append(kind, fields)
+            except Exception:
+                self._lost = min(self._lost + 1, _TELL)
+                raise
+
+    def sync(self) -> None:
+        """Have a thread write the file to the disk; all that wait meanwhile are one."""
+        with self._lock:
+            if self._fd >= 0:
+                self._disk.sync(self._fd)
+
+    def end(self) -> None:
+        """End the chain, and wait until the file is on the disk. Later lines are lost, and their calls refused."""
+        self._leave_parent()
+        with self._lock:
+            self._ended, self._why_not = True, OSError(errno.EBADF, "it is closed")
+            self._leave()
+        self._disk.end()
 
     def _stands(self) -> bool:
         """Whether the open file has its path."""
@@ -146,34 +121,102 @@ class AppendFile:
             return False
         return self._fd >= 0 and (status.st_dev, status.st_ino) == self._inode
 
-    def sync(self) -> None:
-        """Have a thread write the file to the disk; all that wait meanwhile are one."""
-        self._to_sync.put(True)
+    def _open(self) -> None:
+        """Open the file, and begin a chain in it."""
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
+        try:
+            fd = os.open(self._path, flags, 0o600)
+        except FileNotFoundError as error:
+            raise OSError(error.errno, "its file or its folder is gone") from None
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            os.close(fd)
+            raise OSError(errno.EINVAL, "it is not a file")
+        if (inode := (status.st_dev, status.st_ino)) != self._inode:
+            self._torn = []  # that was in another file
+        self._fd, self._inode = fd, inode
+        self._chain = Chain.new(self._keys)
+        try:
+            self._append("opened", {"follows": self._last(status.st_size), "head": self._head, "pid": self._pid})
+        except BaseException:  # no chain begins with another line
+            self._close()
+            raise
 
-    @staticmethod
-    def _sync_all(fd: int, wanted: queue.SimpleQueue[bool]) -> None:
-        while True:
-            go_on = wanted.get()
-            while not wanted.empty():
-                go_on = wanted.get() and go_on
-            with contextlib.suppress(OSError):  # the next write fails, too, and is told
-                os.fsync(fd)
-            if not go_on:
-                return
+    def _last(self, size: int) -> dict[str, Any] | None:
+        """The last line in the file that is one of this log, and where it ends."""
+        start = max(size - 2 * MAX_LINE_BYTES, 0)
+        data = os.pread(self._fd, size - start, start)
+        while data:
+            row = data[data.rfind(b"\n", 0, -1) + 1 :]
+            data = data[: -len(row)]
+            for begins, piece in reversed(list(pieces_of(row))):
+                if (line := read_line(piece, self._keys)) is not None:
+                    return {"mac": line.mac, "ends": start + len(data) + begins + len(piece)}
+        return None
 
-    def end(self) -> None:
-        """End the chain, and write the file to the disk."""
-        if self._leave_parent() or self._fd < 0:
+    def _append(self, kind: str, fields: dict[str, Any]) -> None:
+        if self._lost:
+            fields = {**fields, "lost": self._lost, **({"torn": self._torn} if self._torn else {})}
+        data, mac = self._chain.line(kind, fields)
+        if len(data) > MAX_LINE_BYTES:
+            data, mac = self._chain.line(kind, {**_short(fields), "cut": True})
+        count = os.write(self._fd, data)
+        ends = os.lseek(self._fd, 0, os.SEEK_CUR)
+        if count < len(data) - 1:  # a line without its newline is whole
+            self._torn = [*self._torn, [ends - count, count]][-20:]
+            raise OSError(errno.ENOSPC, "there is no room for the whole line")
+        self._chain.written(mac, ends - (count == len(data)))
+        self._lost, self._torn = 0, []
+
+    def _leave(self) -> None:
+        """End the chain and leave the file, if there is one."""
+        if self._fd < 0:
             return
+        self._head = self._chain.after
         with contextlib.suppress(OSError):
-            self._write("closed", {})
+            self._append("closed", {})
+            self._head = self._chain.after
         self._close()
 
     def _close(self) -> None:
-        self._to_sync.put(False)
-        self._syncing.join(10)
-        os.close(self._fd)
+        self._disk.close(self._fd)
         self._fd = -1
+
+
+class _Disk:
+    """Writes files to the disk and closes them, in a thread: an event loop must not wait for a disk."""
+
+    def __init__(self) -> None:
+        self._wanted: queue.SimpleQueue[tuple[int, bool] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="callgate audit log", daemon=True)
+        self._thread.start()
+
+    def sync(self, fd: int) -> None:
+        self._wanted.put((fd, False))
+
+    def close(self, fd: int) -> None:
+        """Write it to the disk for the last time. From now on the descriptor belongs to the thread."""
+        self._wanted.put((fd, True))
+
+    def end(self) -> None:
+        """Wait until all is done, up to 10 s."""
+        self._wanted.put(None)
+        self._thread.join(10)
+
+    def _work(self) -> None:
+        while True:
+            wanted = [self._wanted.get()]
+            while not self._wanted.empty():
+                wanted.append(self._wanted.get())
+            files = [each for each in wanted if each is not None]
+            for fd in {fd for fd, _ in files}:
+                with contextlib.suppress(OSError):  # the next write fails, too, and is told
+                    os.fsync(fd)
+            for fd, closed in files:
+                if closed:
+                    os.close(fd)
+            if None in wanted:
+                return
 
 
 def _short(fields: dict[str, Any]) -> dict[str, Any]:

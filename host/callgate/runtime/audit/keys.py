@@ -1,4 +1,4 @@
-"""The key of an audit log: given, or kept in a file beside the log."""
+"""The key of an audit log: given, or kept in a file beside the log, which may be a link to where the key is kept."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ def key_of(path: Path) -> bytes:
     """The key in ``<path>.key``, which is made if neither it nor the log is there. Several processes get one key.
 
     Raises:
-        ConfigurationError: the log is there and its key is not; the key cannot be read or written.
+        ConfigurationError: the log is there and its key is not; its key is a link to nothing; the key cannot be read or
+            written.
     """
     file = Path(f"{path}.key")
     try:
         if not file.exists():
-            if path.exists() and path.stat().st_size:
+            if file.is_symlink() or (path.exists() and path.stat().st_size):
                 raise ConfigurationError(
-                    f"the audit log {str(path)!r} has lines, and its key {str(file)!r} is missing: put the key back, "
-                    "or pass it as AuditLog(path, key=...)"
+                    f"the audit log {str(path)!r} has a key, and the key {str(file)!r} is missing: put the key back, "
+                    "or make a link of that name to it, or pass it as AuditLog(path, key=...)"
                 )
             _make(file)
         return read_key(file)

@@ -80,6 +80,8 @@ class AuditLog:
 
 
 class _Watcher:
+    essential = True
+
     def __init__(self, log: AuditLog, redaction: Redaction) -> None:
         self._log = log
         self._redaction = redaction

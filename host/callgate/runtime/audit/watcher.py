@@ -94,16 +94,13 @@ class _Run:
             self.origin = {name: each for name, each in self.origin.items() if each}
         else:
             self.origin = {}
-        try:
-            auditor.file.renewed()
-        except OSError as error:
-            logger.error("the audit log cannot be opened anew: %s", error.strerror)
+        auditor.file.look()
         if start.kind == "direct":
             self.who |= self.origin
             return
         fields = {**self.who, **self.origin, "run_kind": start.kind}
         text = start.source if isinstance(start.source, str) else _json(start.source)
-        if text is not None:
+        if text:
             fields["source_digest"] = auditor.digest(text)
         changed = {name: each for name, each in vars_of(start.limits).items() if each != getattr(_LIMITS, name)}
         auditor.note("run", {**fields, "limits": changed})
@@ -111,6 +108,13 @@ class _Run:
     def call(self, record: CallRecord) -> CallWatch:
         """A call has arrived."""
         return _Call(self.auditor, self.redaction, self.start.offer.registry, self.who, record)
+
+    def approved(self, granted: bool, by: str, changed: bool) -> None:
+        """Write the answer."""
+        fields = {**self.who, "by": cut(str(by), _SHORT)}
+        self.auditor.note(
+            "plan_approved" if granted else "plan_denied", {**fields, "changed": True} if changed else fields
+        )
 
     def ended(self, result: CodeResult | PlanResult | None, error: BaseException | None) -> None:
         """Write how the run ended, and have the file written to the disk."""
@@ -131,8 +135,10 @@ class _Run:
                 if usage.cpu_seconds is not None:
                     how |= {"cpu_seconds": round(usage.cpu_seconds, 6), "peak_memory_bytes": usage.peak_memory_bytes}
                 how |= self.auditor.content("source", self._source)  # its calls' secrets are known
-                path = getattr(result, "path", None)
-                how |= {} if path is None else {"path": path}
+                how["path"] = result.path
+                if self.start.kind == "plan" and (getattr(result, "changed", False) or not self.start.source):
+                    text = _json(result.plan)  # the line `run` does not know it
+                    how |= {} if result.plan is None or text is None else {"plan_digest": self.auditor.digest(text)}
             self.auditor.note("run_ended", {**self.who, **how})
         self.auditor.file.sync()
 
@@ -168,6 +174,7 @@ class _Call:
         self._called = True
         if tool.read_only:
             return
+        self._auditor.file.look()
         try:
             self._auditor.file.write("called", {**self._who, **self._given(tool, arguments)})
         except OSError as error:
@@ -201,6 +208,8 @@ class _Call:
         fields |= {"status": record.status, "seconds": round(record.duration_seconds, 6), "attempts": record.attempts}
         if record.cached:
             fields["cached"] = True
+        if record.early:
+            fields["early"] = True
         if record.fallback_call is not None:
             fields["fallback_call"] = record.fallback_call
         if text is not None:

@@ -232,7 +232,7 @@ class GraphCalls(Driver[int, OneCall | None]):
         call.record = len(gate.records)
         call.under_way = True
         self._under_way += 1
-        if gate.watches and call.reached is None:
+        if gate.watches is not None and call.reached is None:
             place.set(_EARLY)
         try:
             first = FirstStep(
@@ -254,7 +254,7 @@ class GraphCalls(Driver[int, OneCall | None]):
         finally:
             call.under_way = False
             self._under_way -= 1
-            if gate.watches:
+            if gate.watches is not None:
                 place.set(None)  # the call has taken it from a context of its own
             self._carried(call)
         if call.text is not None:  # counted before the program can use the result

@@ -85,10 +85,9 @@ class Attempts:
         """Call the tool until it returns a result or fails for good. Raises `ToolError`."""
         tool, timeout, retry = call.tool, self._timeout(call), retry_for(call.tool, call.retry, self._caller)
         failures = 0
-        if call.watches:
+        if call.watches is not None:
             call.failure = "refused"
-            for watch in call.watches:
-                watch.calling(tool, call.given)
+            call.watches.calling(tool, call.given)
             call.failure = "failed"
         while True:
             try:

@@ -11,7 +11,7 @@ from callgate.tools import Retry, Tool
 from .deadline import Deadline
 
 if TYPE_CHECKING:
-    from .watching import CallWatch
+    from .watching import CallWatches
 
 __all__ = ["CallRecord", "CallStatus", "CallUnderWay"]
 
@@ -114,7 +114,7 @@ class CallUnderWay:
     line: int | None = None
     """The line of the program; see `CallRecord.line`, like `early`."""
     early: bool = False
-    watches: tuple[CallWatch, ...] = ()
+    watches: CallWatches | None = None
     """Follow the call."""
     value: Any = None
     """The value of a large result where it is at hand; shared, not to be changed."""

@@ -45,7 +45,7 @@ from .cache import reads_kept_seconds
 from .events import CallEnded, CallStarted, Event, tell
 from .failures import copied
 from .records import CallRecord, CallUnderWay
-from .watching import RunWatch, place
+from .watching import RunWatches, place
 
 if TYPE_CHECKING:
     from .gate import Gate
@@ -92,7 +92,7 @@ class RunGate:
         self.gate = gate
         self.products = products
         """Has the artifacts that calls may name, and keeps those that tools return."""
-        self.watches: tuple[RunWatch, ...] = ()
+        self.watches: RunWatches | None = None
         """Follow the run: see `watching`."""
         self._known = offer.by_name
         self._on_event = on_event
@@ -172,8 +172,8 @@ class RunGate:
             if call.size > LARGE_BYTES:
                 await self._weigh(call)
         finally:
-            for watch in call.watches:
-                watch.ended(self._known.get(call.name), None)
+            if call.watches is not None:
+                call.watches.ended(self._known.get(call.name), None)
             tell(self._on_event, CallEnded(record))
 
     def seconds(self) -> float:
@@ -256,8 +256,8 @@ class RunGate:
             raise
         finally:
             keeper_of_call.set(before)  # `reset` would fail if the call is cancelled in another context
-            for watch in reversed(call.watches):
-                watch.ended(known, text if record.status == "succeeded" else None)
+            if call.watches is not None:
+                call.watches.ended(known, text if record.status == "succeeded" else None)
             if self._on_event is not None:
                 tell(self._on_event, CallEnded(record))
 
@@ -286,8 +286,8 @@ class RunGate:
         record.line, record.early = call.line, call.early
         call.record = record
         self.records.append(record)
-        if self.watches:
-            call.watches = tuple(watch.call(record) for watch in self.watches)
+        if self.watches is not None:
+            call.watches = self.watches.call(record)
             place.set(None)
         if self._on_event is not None:
             tell(self._on_event, CallStarted(record))
@@ -354,8 +354,8 @@ class RunGate:
         changed = answer.arguments if isinstance(answer, Allow) else None
         record.approval = "denied" if not granted else "granted" if changed is None else "changed"
         record.approved_by = answer.by
-        for watch in call.watches:
-            watch.approved(granted, answer.by, changed is not None)
+        if call.watches is not None:
+            call.watches.approved(granted, answer.by, changed is not None)
         if isinstance(answer, Deny):
             raise denied(tool, answer)
         if changed is not None:

@@ -1,10 +1,14 @@
 """What follows runs and calls from outside: spans, metrics, an audit log. The gate tells each watcher what it decides.
 
 1. A runtime without watchers pays for one look at an empty tuple.
-2. Watchers are told in the task of the call, at once, and nothing is awaited: they must be quick.
-3. A watcher decides nothing and raises nothing, with one exception: `CallWatch.calling` may refuse a call.
-4. Every call and every run that began is told its end, also when it is cancelled or its guest is killed.
-5. Arguments and results arrive as they are. Who shows them redacts them first: see `callgate.runtime.redaction`.
+2. The gate calls watchers in the call's task, and awaits nothing: they must be quick.
+3. A watcher decides nothing, with one exception: `CallWatch.calling` may refuse a call.
+4. A watcher that raises anything else has failed: that is logged, once a run, and the run goes on. Where an `essential`
+   watcher failed before a call with effects, that call is refused: it would leave no trace.
+5. Watchers hear of the end of each call and run that began, also when it is cancelled or its guest is killed.
+6. Arguments and results arrive as they are. Who shows them redacts them first: see `callgate.runtime.redaction`.
+
+`RunWatches` and `CallWatches` are what the gate sees: all watchers as one, which does not fail.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
+from callgate.errors import ToolError, ToolNotAllowed
 from callgate.limits import Limits
 
 from .records import CallRecord
@@ -28,7 +33,10 @@ if TYPE_CHECKING:
 
     from .run_gate import RunGate
 
-__all__ = ["CallPlace", "CallWatch", "Origin", "RunStart", "RunWatch", "Watcher", "origin", "place", "watched"]
+__all__ = [
+    "CallPlace", "CallWatch", "CallWatches", "Origin", "RunStart", "RunWatch", "RunWatches", "Watcher", "origin",
+    "place", "watched",
+]  # fmt: skip
 
 logger = logging.getLogger("callgate")
 
@@ -115,6 +123,9 @@ class RunWatch(Protocol):
     def call(self, record: CallRecord) -> CallWatch:
         """A call has arrived; its record says what it asks for, and `place` where it stands."""
 
+    def approved(self, granted: bool, by: str, changed: bool) -> None:
+        """A person or a function has answered the question whether the plan may run."""
+
     def ended(self, result: CodeResult | PlanResult | None, error: BaseException | None) -> None:
         """The run has ended.
 
@@ -127,31 +138,146 @@ class RunWatch(Protocol):
 class Watcher(Protocol):
     """Follows the runs of a runtime."""
 
+    @property
+    def essential(self) -> bool:
+        """Whether calls with effects are refused where this watcher fails."""
+
     def run(self, start: RunStart) -> RunWatch:
         """A run begins."""
 
 
+class RunWatches:
+    """All that follow one run; see the rules above.
+
+    Args:
+        watchers: of the runtime. They hear of the run with `begin`.
+    """
+
+    __slots__ = ("_blind", "_failed", "_watchers", "_watches")
+
+    def __init__(self, watchers: tuple[Watcher, ...]) -> None:
+        self._watchers = watchers
+        self._watches: list[tuple[RunWatch, bool]] = []
+        self._blind = False
+        """Whether an essential watcher does not follow the run."""
+        self._failed: set[type] = set()
+
+    def begin(self, start: RunStart) -> None:
+        """The run begins."""
+        for watcher in self._watchers:
+            try:
+                self._watches.append((watcher.run(start), watcher.essential))
+            except Exception:
+                self._blind |= watcher.essential
+                self.note_failure(watcher)
+
+    def call(self, record: CallRecord) -> CallWatches:
+        """A call has arrived."""
+        watches: list[tuple[CallWatch, bool]] = []
+        blind = self._blind
+        for watch, essential in self._watches:
+            try:
+                watches.append((watch.call(record), essential))
+            except Exception:
+                blind |= essential
+                self.note_failure(watch)
+        return CallWatches(self, watches, blind)
+
+    def approved(self, granted: bool, by: str, changed: bool) -> None:
+        """The plan was approved or denied."""
+        for watch, essential in self._watches:
+            try:
+                watch.approved(granted, by, changed)
+            except Exception:
+                self._blind |= essential
+                self.note_failure(watch)
+
+    def ended(self, result: CodeResult | PlanResult | None, error: BaseException | None) -> None:
+        """The run has ended."""
+        for watch, _ in reversed(self._watches):
+            try:
+                watch.ended(result, error)
+            except Exception:
+                self.note_failure(watch)
+
+    def note_failure(self, watch: object) -> None:
+        """Log the exception that is being handled, if it is the first of this kind of watcher in the run."""
+        if type(watch) not in self._failed:
+            self._failed.add(type(watch))
+            logger.exception("what follows a run from outside failed (%s); the run goes on", type(watch).__qualname__)
+
+
+class CallWatches:
+    """All that follow one call; see the rules above."""
+
+    __slots__ = ("_blind", "_run", "_watches")
+
+    def __init__(self, run: RunWatches, watches: list[tuple[CallWatch, bool]], blind: bool) -> None:
+        self._run = run
+        self._watches = watches
+        self._blind = blind
+
+    def approved(self, granted: bool, by: str, changed: bool) -> None:
+        """The call was approved or denied."""
+        for watch, essential in self._watches:
+            try:
+                watch.approved(granted, by, changed)
+            except Exception:
+                self._blind |= essential
+                self._run.note_failure(watch)
+
+    def calling(self, tool: Tool, arguments: dict[str, Any]) -> None:
+        """The tool is called next.
+
+        Raises:
+            ToolError: a watcher refuses the call, or an essential one has failed and the call has effects.
+        """
+        self._must_see(tool)
+        for watch, essential in self._watches:
+            try:
+                watch.calling(tool, arguments)
+            except ToolError:
+                raise
+            except Exception:
+                self._blind |= essential
+                self._run.note_failure(watch)
+        self._must_see(tool)
+
+    def _must_see(self, tool: Tool) -> None:
+        if self._blind and not tool.read_only:
+            raise ToolNotAllowed(
+                f"tool {tool.name!r} was not called: the audit log failed, and a call with effects must stand in it. "
+                "Tell the operator; tools that only read still work",
+                tool=tool.name,
+            )
+
+    def ended(self, tool: Tool | None, text: str | None) -> None:
+        """The call has left the gate."""
+        for watch, _ in reversed(self._watches):
+            try:
+                watch.ended(tool, text)
+            except Exception:
+                self._run.note_failure(watch)
+
+
 async def watched(gate: RunGate, ran: Coroutine[Any, Any, T], kind: Kind, source: Any = "", inputs: str = "{}") -> T:
-    """Run it, with the watchers of the gate's runtime, if there are any.
+    """Await a run, and report its begin and its end to the watchers of its runtime.
 
     Args:
         gate: of the run.
-        ran: the run. The result of a program or a plan is told to the watchers.
+        ran: the run. Watchers receive the result of a program or a plan.
         kind: see `RunStart`, like the other arguments.
     """
     if not gate.gate.watchers:
         return await ran
-    start = RunStart(kind=kind, limits=gate.limits, offer=gate.offer, source=source, inputs=inputs)
-    watches: list[RunWatch] = []
+    watches = RunWatches(gate.gate.watchers)
     try:
-        watches += [each.run(start) for each in gate.gate.watchers]
-        gate.watches = tuple(watches)
+        watches.begin(RunStart(kind=kind, limits=gate.limits, offer=gate.offer, source=source, inputs=inputs))
+        gate.watches = watches
         result = await ran
     except BaseException as error:
         ran.close()
-        for watch in reversed(watches):
-            watch.ended(None, error)
+        watches.ended(None, error)
         raise
-    for watch in reversed(watches):
-        watch.ended(None if kind == "direct" else result, None)  # type: ignore[arg-type]
+    watches.ended(None if kind == "direct" else result, None)  # type: ignore[arg-type]
     return result

@@ -40,7 +40,7 @@ async def make_call(
         call.tool, call.arguments, call.timeout_seconds, call.retry, call.fallback, are_json=True, deadline=deadline,
         early=early,
     )  # fmt: skip
-    if gate.watches:
+    if gate.watches is not None:
         place.set(CallPlace(step, call.item, early))
     try:
         text = await gate.take(under_way)

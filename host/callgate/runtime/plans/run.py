@@ -166,7 +166,11 @@ class PlanRun:
         if self.approve_plan is None:
             return await self.run(reading, reading.plan, started, early)
         request = await _aside(partial(_request_for, reading.plan, reading.faults), _is_large(reading.plan))
-        match await answer_of(self.approve_plan, request, "the plan"):
+        answer = await answer_of(self.approve_plan, request, "the plan")
+        if self.gate.watches is not None:
+            changes = isinstance(answer, Allow) and answer.arguments is not None
+            self.gate.watches.approved(isinstance(answer, Allow), answer.by, changes)
+        match answer:
             case Deny(reason):
                 message = f"The plan was not run: it was denied{f': {reason}' if reason else ''}"
                 error = RunError("PlanDenied", message)

@@ -113,11 +113,14 @@ class Spans:
     """Follows the runs of a runtime.
 
     Attributes:
+        essential: a runtime works on without its spans.
         tracer: makes spans.
         names: the names of spans, attributes and metrics.
         content: what spans have of content.
         meters: the metrics.
     """
+
+    essential: Final = False
 
     def __init__(self, telemetry: Telemetry, redaction: Redaction) -> None:
         self.names = TABLES[telemetry.conventions]
@@ -168,6 +171,14 @@ class RunSpan:
 
     def call(self, record: CallRecord) -> CallWatch:
         return CallSpan(self, record)
+
+    def approved(self, granted: bool, by: str, changed: bool) -> None:
+        """Say how the plan was answered."""
+        if self._open is not None:
+            names, span = self.spans.names, self._open.span
+            span.set_attribute(names.approval, "denied" if not granted else "changed" if changed else "granted")
+            if by:
+                span.set_attribute(names.approved_by, label(by))
 
     def ended(self, result: Any, error: BaseException | None) -> None:
         """End the span."""
