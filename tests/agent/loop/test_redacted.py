@@ -17,6 +17,7 @@ from callgate.agent.events import (
     CallEnded,
     CallProgress,
     Faulted,
+    Finished,
     MessageAdded,
     ModelReplied,
     Planned,
@@ -92,6 +93,9 @@ LATER: list[AgentEvent] = [
     Faulted(turn=1, fault="unavailable", detail=f"{SAID}, not open ses", action="again"),
     Routed(mode="direct", reason=SAID),
     Resumed(turns=1, model="m", reason=SAID),
+    Finished(
+        outcome="answered", answer=SAID, reason=SAID, turns=1, usage=NO_USAGE, cost=None, seconds=1.0, tool_calls=1
+    ),
 ]  # fmt: skip
 
 

@@ -14,6 +14,7 @@ import pytest
 from agent.loop.resuming import begun, file_of
 from callgate import Redaction, Runtime, Secret, tool
 from callgate.agent.loop.agent import Agent
+from callgate.agent.loop.budget import Budget
 from callgate.agent.loop.redacted import RedactedEvents
 from callgate.agent.loop.resume import NOT_MADE
 from callgate.agent.models.model import Assistant, ToolCall, ToolReplies
@@ -28,6 +29,7 @@ import anyio
 from typing import Annotated
 from callgate import Runtime, Secret, tool
 from callgate.agent.loop.agent import Agent
+from callgate.agent.loop.budget import Budget
 from callgate.agent.models.scripted import Calls, ScriptedModel
 
 
@@ -99,6 +101,30 @@ async def test_a_call_is_not_made_if_anything_of_its_arguments_is_not_in_the_tra
     whole = arguments == {"note": ["a"]}
     assert (told != NOT_MADE) is whole
     assert made == ([["a"]] if whole else [])
+
+
+async def test_a_result_in_memory_goes_on_with_its_values_and_its_new_transcript_has_none_of_them(
+    tmp_path: Path,
+) -> None:
+    made: list[str] = []
+
+    @tool
+    async def unlock(phrase: Annotated[str, Secret]) -> str:
+        """Unlock."""
+        made.append(phrase)
+        return f"opened with {phrase}"
+
+    turns = [Calls(("unlock", {"phrase": SECRET}))] * 2
+    async with Runtime([unlock], sandbox=None) as runtime:
+        stopped = await Agent(ScriptedModel(turns), runtime, mode="direct", budget=Budget(turns=2)).run("Open it")
+        assert not stopped.ok
+        file = tmp_path / "t.jsonl"
+        again = Agent(ScriptedModel(["done"]), runtime, mode="direct", transcript=file)
+        result = await again.resume(stopped)
+    assert (result.answer, made) == ("done", [SECRET])
+    assert SECRET in str(result.messages)
+    assert SECRET not in file.read_text()
+    assert "[redacted]" in file.read_text()
 
 
 @pytest.mark.slow

@@ -84,6 +84,23 @@ async def test_a_plans_page_has_no_secret_in_its_steps_outputs_plan_and_errors(d
     has_none(result.trace())
 
 
+async def test_the_page_of_a_plan_that_was_streamed_keeps_the_rules_of_its_runtime() -> None:
+    plan = {"steps": [{"id": "a", "tool": "unlock", "arguments": arguments("front")}]}
+    async with Runtime([unlock], sandbox=None) as runtime:
+        result = await runtime.stream_plan([json.dumps(plan)])
+    assert result.ok
+    has_none(result.trace())
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::callgate.sandbox.unsafe.UnsandboxedWarning")
+async def test_the_page_of_a_sessions_program_keeps_the_rules_of_its_runtime() -> None:
+    async with Runtime([unlock, issue], sandbox="unsafe") as runtime, runtime.session() as session:
+        result = await session.execute_code(program("front"))
+    assert result.ok, result.error
+    has_none(result.trace())
+
+
 async def test_a_secret_too_short_to_search_for_is_still_redacted_in_its_own_place() -> None:
     async with Runtime([unlock], sandbox=None) as runtime:
         short = {**arguments("front"), "phrase": "§§"}
