@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 import pytest
@@ -128,6 +129,26 @@ async def test_a_programs_own_exceptions_are_one_kind_in_metrics(reporting: Repo
     kinds = {a.get("error.type") for name, a, _ in collector.points if name == "callgate.run.duration"}
     assert kinds == {"ProgramError", "ZeroDivisionError"}
     assert {s.attributes["error.type"] for s in collector.spans} == {"Mine0", "Mine1", "Mine2", "ZeroDivisionError"}
+
+
+async def test_a_streamed_plan_is_content_once_it_has_come_and_a_large_result_is_left_out(
+    reporting: Reporting, providers: Providers
+) -> None:
+    async def chunks() -> AsyncIterator[str]:
+        yield '{"steps": [{"id": "a", "tool": "echo", '
+        yield '"arguments": {"value": "shown"}}]}'
+
+    many = {"id": "b", "tool": "echo", "for_each": list(range(300)), "arguments": {"value": "y" * 1_000}}
+    async with reporting(echo, content=True) as runtime:
+        assert (await runtime.stream_plan(chunks())).ok
+        assert (await runtime.execute_tool_plan({"steps": [many]})).ok
+        assert (await runtime.execute_code("['y' * 1_000] * 300")).ok
+    streamed, large = providers.flush().named("execute_tool execute_tool_plan")
+    assert '"value":"shown"' in streamed.attributes["gen_ai.tool.call.arguments"]
+    assert "shown" in streamed.attributes["gen_ai.tool.call.result"]
+    program = providers.collector.one("execute_tool execute_code")
+    for each in (large, program):
+        assert each.attributes["gen_ai.tool.call.result"] == "(not shown: the result is large)"
 
 
 def test_large_arguments_are_left_out_and_of_a_large_result_the_beginning_is_shown() -> None:

@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from callgate.plan.sizes import json_size
+from callgate.runtime.plans.result import PlanResult
 from callgate.runtime.redaction import REDACTED, Redaction, RunRedaction
+from callgate.runtime.result import CodeResult
 from callgate.tools import Registry, Tool
 from callgate.tools.faults import printable
 
@@ -21,7 +23,9 @@ logger = logging.getLogger("callgate")
 MOST_CHARACTERS: Final = 8192
 """Of arguments, a result, a program or a message in a span; the rest is cut."""
 _MOST_READ: Final = 256 * 1024
-"""Characters of a text that are redacted for a span. Larger arguments are left out."""
+"""Characters of a text that are redacted for a span. Larger arguments, and larger results of runs, are left out."""
+_MOST_OF_RESULT: Final = 4096
+"""Characters of a run's result: what its model would read."""
 _MOST_LABEL: Final = 256
 _JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str)
 
@@ -70,6 +74,14 @@ class Content:
         if not isinstance(plan, str):
             return self.arguments(None, plan)
         return self._quietly(lambda: self._redaction.plan(plan[:_MOST_READ]))
+
+    def run(self, result: CodeResult | PlanResult) -> str:
+        """What a model would read of a run's result."""
+        if isinstance(result, CodeResult):
+            large = json_size(result.value, _MOST_READ) > _MOST_READ
+        else:
+            large = sum(len(step.result_json or "") for step in result.steps) > _MOST_READ
+        return "(not shown: the result is large)" if large else self.text(result.for_model(_MOST_OF_RESULT))
 
     def text(self, text: str) -> str:
         """A text that is not JSON: a program, an error, a model's words."""

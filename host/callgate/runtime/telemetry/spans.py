@@ -58,8 +58,6 @@ _RUN_ERRORS: Final = frozenset(
     {"CheckFailed", "GuestDied", "LimitReached", "NotAGraph", "PlanDenied", "PlanRefused", "ProtocolError",
      "SandboxCrashed", "StepFailed", "ToolCancelled", "ToolError", "ToolNotAllowed", "ToolTimedOut"}
 )  # fmt: skip
-_MOST_OF_RESULT: Final = 4096
-"""Characters of a run's result: what its model would read."""
 _LOGGERS: Final = ("callgate", "callgate.mcp", "callgate.mcp.servers")
 """All of ours: a logger's filter does not hold for those below it."""
 _CANCELLATIONS: Final = frozenset({"CancelledError", "Cancelled", "GeneratorExit"})
@@ -135,6 +133,7 @@ class Spans:
             logging.getLogger(name).addFilter(_with_trace_ids)  # the same one, which is added once
 
     def run(self, start: RunStart) -> RunWatch:
+        """Begin the span of a run."""
         return RunSpan(self, start)
 
     def content(self, registry: Registry) -> Content | None:
@@ -181,6 +180,7 @@ class RunSpan:
         return None if self._open is None else self._open.context
 
     def call(self, record: CallRecord) -> CallWatch:
+        """Begin the span of a call."""
         return CallSpan(self, record)
 
     def approved(self, granted: bool, by: str, changed: bool) -> None:
@@ -210,11 +210,12 @@ class RunSpan:
             attributes[names.error_type] = failed
         said = None
         if content is not None and self._open.span.is_recording():
-            source = self.start.source
-            shown = content.text(source) if self.start.kind == "code" else content.plan(source)
-            attributes[names.call_arguments] = shown
+            if self.start.kind == "code":
+                attributes[names.call_arguments] = content.text(self.start.source)
+            elif plan := self.start.source or (result and result.plan):  # a streamed plan is known when it has come
+                attributes[names.call_arguments] = content.plan(plan)
             if result is not None:
-                attributes[names.call_result] = content.text(result.for_model(_MOST_OF_RESULT))
+                attributes[names.call_result] = content.run(result)
             said = None if message is None else content.text(message)
         measured: Attributes = {names.caller: self.start.kind}
         if result is not None:
@@ -261,10 +262,10 @@ class CallSpan:
         run.calls[self._key] = self
 
     def approved(self, granted: bool, by: str, changed: bool) -> None:
-        """Nothing yet: the record has the answer."""
+        """No-op: the record has the answer."""
 
     def calling(self, tool: Tool, arguments: dict[str, Any]) -> None:
-        """Nothing yet: the span is open."""
+        """No-op: the span is open."""
 
     def ended(self, tool: Tool | None, text: str | None) -> None:
         """End the span."""

@@ -17,16 +17,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
-from .content import Content, clean
+from .content import Content, label
 from .names import SECONDS, TABLES, TOKENS
 
 if TYPE_CHECKING:
     from callgate.runtime.runtime import Runtime
 
-__all__ = ["MAX_NAME", "AgentSpan", "Tracing", "newest", "tracing"]
+__all__ = ["AgentSpan", "Tracing", "newest", "tracing"]
 
-MAX_NAME: Final = 256
-"""Characters of a name or an id in a span."""
 MAX_CONTENT: Final = 32_000
 """Characters of an attribute with messages: the newest that fit."""
 
@@ -46,7 +44,7 @@ class AgentSpan:
         """Set attributes. None and empty texts are left out."""
         for name, value in attributes.items():
             if value is not None and value != "":
-                self._span.set_attribute(name, _name(value) if isinstance(value, str) else value)
+                self._span.set_attribute(name, label(value) if isinstance(value, str) else value)
 
     def content(self, name: str, value: Any) -> None:
         """Set an attribute to the text of a JSON value that is redacted and bounded already."""
@@ -58,7 +56,7 @@ class AgentSpan:
             from .spans import mark_failed
 
             self.fault = kind
-            mark_failed(self._span, _name(kind))
+            mark_failed(self._span, label(kind))
 
 
 class Tracing:
@@ -103,11 +101,11 @@ class Tracing:
 
         fixed = {
             self.names.operation: operation,
-            self.names.provider: _name(provider),
-            self.names.request_model: _name(model),
+            self.names.provider: label(provider),
+            self.names.request_model: label(model),
         }
         began = time.perf_counter()
-        with current(self._tracer, f"{operation} {_name(subject)}".rstrip(), fixed, client=client) as inner:
+        with current(self._tracer, f"{operation} {label(subject)}".rstrip(), fixed, client=client) as inner:
             opened = AgentSpan(inner)
             opened.set({self.names.conversation: self.task})
             try:
@@ -126,8 +124,8 @@ class Tracing:
         """Count the tokens of a request."""
         fixed = {
             self.names.operation: self.names.chat,
-            self.names.provider: _name(provider),
-            self.names.request_model: _name(model),
+            self.names.provider: label(provider),
+            self.names.request_model: label(model),
         }
         self._tokens.record(input, {**fixed, self.names.token_type: "input"})
         self._tokens.record(output, {**fixed, self.names.token_type: "output"})
@@ -162,10 +160,6 @@ def newest(messages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _written(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
-
-
-def _name(text: str) -> str:
-    return clean(text[:MAX_NAME])
 
 
 def _kind_of(error: BaseException) -> str:
