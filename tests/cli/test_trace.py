@@ -123,6 +123,14 @@ def test_where_the_page_cannot_be_written_the_result_is_there_all_the_same(cli: 
     assert done.tip == "name another file"
 
 
+def test_of_a_task_the_transcript_has_the_page_and_not_what_json_printed(cli: Command) -> None:
+    done = asked(with_key(cli), "4 degrees.", options=(*ONE_FILE, "--mode", "direct", "--json"))
+    (cli.folder / "task.json").write_text(done.out)
+    told = cli("trace", "task.json")
+    assert (told.status, told.out) == (2, "")
+    assert told.tip.startswith("name a transcript of `callgate agent --transcript`, or what `callgate run --json`")
+
+
 def test_a_page_is_a_html_file(cli: Command) -> None:
     done = cli("plan", plan_file(cli, OSLO), "--trace", "out.txt", *TOOLS)
     assert (done.status, done.error) == (2, "--trace writes a page, and 'out.txt' is not a .html file")

@@ -18,7 +18,7 @@ from .words import Exit, Stop, data_only, emit
 __all__ = ["command"]
 
 _MOST_BYTES = 1024 * 1024 * 1024
-_TIP = "name a transcript of `callgate agent --transcript`, or what --json printed"
+_TIP = "name a transcript of `callgate agent --transcript`, or what `callgate run --json` or `plan --json` printed"
 
 
 class Trace:

@@ -47,7 +47,7 @@ def _ran(result: CodeResult) -> bool:
 
 def program_cards(result: CodeResult) -> str:
     """The figures at the top."""
-    where = "on the host, as a plan" if result.path == "plan" else "in the sandbox"
+    where = "on the host" if result.path == "plan" else "in the sandbox"
     return card("ran", where if _ran(result) else "not at all") + figures(result.usage, len(result.calls))
 
 
