@@ -73,7 +73,7 @@ class Content:
         """A plan: a JSON value, or the text of one."""
         if not isinstance(plan, str):
             return self.arguments(None, plan)
-        return self._quietly(lambda: self._redaction.plan(plan[:_MOST_READ]))
+        return self._quietly(lambda: self._redaction.plan(plan)) if len(plan) <= _MOST_READ else self.text(plan)
 
     def run(self, result: CodeResult | PlanResult) -> str:
         """What a model would read of a run's result."""
@@ -83,9 +83,13 @@ class Content:
             large = sum(len(step.result_json or "") for step in result.steps) > _MOST_READ
         return "(not shown: the result is large)" if large else self.text(result.for_model(_MOST_OF_RESULT))
 
+    def source(self, code: str) -> str:
+        """A program."""
+        return self._quietly(lambda: self._redaction.source(code, _MOST_READ))
+
     def text(self, text: str) -> str:
-        """A text that is not JSON: a program, an error, a model's words."""
-        return self._quietly(lambda: self._redaction.text(text[:_MOST_READ]))
+        """A text that is not JSON: an error, a model's words."""
+        return self._quietly(lambda: self._redaction.text(text, _MOST_READ))
 
     # of a model's messages
 

@@ -211,7 +211,7 @@ class RunSpan:
         said = None
         if content is not None and self._open.span.is_recording():
             if self.start.kind == "code":
-                attributes[names.call_arguments] = content.text(self.start.source)
+                attributes[names.call_arguments] = content.source(self.start.source)
             elif plan := self.start.source or (result and result.plan):  # a streamed plan is known when it has come
                 attributes[names.call_arguments] = content.plan(plan)
             if result is not None:
