@@ -86,7 +86,7 @@ def value(result: CodeResult) -> Any:
 
 # the same as a Runtime
 
-ONLY_ASYNC = {"gate", "open_in", "redaction", "spans"}
+ONLY_ASYNC = {"gate", "open_in", "redactor"}
 """What is for the inside of callgate, and for event loops."""
 WITH_SESSION = {"answer", "handle", "stream_code"}
 """Methods that are written out: they take or give something sync."""
