@@ -129,8 +129,8 @@ class Agent(AgentOptions):
         killed process. The agent may have another model, and a larger budget: what was spent before counts.
 
         The task, its system text, its strategic plan and its mode are those of the transcript; tools, model and budget
-        are this agent's. Calls that had begun and not ended are made again only where that can do no harm; the model is
-        reads of the others that they may have happened.
+        are this agent's. Calls that had begun and not ended are made again only where that can do no harm; of the
+        others, the model reads that they may have happened.
 
         Args:
             source: a transcript, which is appended to; or a result, whose transcript is, if it has one.
