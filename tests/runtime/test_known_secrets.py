@@ -11,7 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from callgate.runtime.known_secrets import MAX_SECRET_CHARACTERS, MAX_SPELLED, REDACTED, KnownSecrets
+from callgate.runtime.known_secrets import MAX_SECRET_CHARACTERS, MAX_SPELLED, KnownSecrets
+from callgate.runtime.secret_keys import REDACTED
 
 
 def known(*secrets: str) -> KnownSecrets:

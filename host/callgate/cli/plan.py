@@ -29,7 +29,7 @@ from .words import Exit, Stop, counted, data_only, emit, emit_json, explain, log
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from callgate.runtime.redaction import RunRedaction
+    from callgate.runtime.run_redaction import RunRedaction
 
 __all__ = ["command"]
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # imported with the first plan: runtimes that only run progra
 
     from .plans.result import PlanResult
     from .plans.run import ApprovePlan, PlanRun
-    from .redaction import RunRedaction
+    from .run_redaction import RunRedaction
 
 __all__ = ["ForPlans"]
 

@@ -20,10 +20,10 @@ from collections.abc import Iterator
 from typing import Final
 from urllib.parse import quote, quote_plus
 
-__all__ = ["MAX_SECRET_CHARACTERS", "MAX_SPELLED", "MIN_SECRET_CHARACTERS", "REDACTED", "KnownSecrets"]
+from .secret_keys import REDACTED
 
-REDACTED: Final = "[redacted]"
-"""Stands in the place of a value that was redacted."""
+__all__ = ["MAX_SECRET_CHARACTERS", "MAX_SPELLED", "MIN_SECRET_CHARACTERS", "KnownSecrets"]
+
 MIN_SECRET_CHARACTERS: Final = 4
 """A shorter secret is redacted in its own place and not searched for elsewhere: it would be found in every text."""
 MAX_SECRET_CHARACTERS: Final = 4096

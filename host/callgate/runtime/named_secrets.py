@@ -15,8 +15,7 @@ from collections.abc import Callable, Collection
 from functools import lru_cache, partial
 from typing import Final
 
-from .known_secrets import REDACTED
-from .secret_keys import joined
+from .secret_keys import REDACTED, joined
 
 __all__ = ["NamedSecrets"]
 

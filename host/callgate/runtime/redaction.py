@@ -18,19 +18,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .known_secrets import REDACTED
-from .named_secrets import NamedSecrets
-from .run_redaction import RunRedaction
-from .secret_keys import SECRET_KEYS, key_test
+from .secret_keys import REDACTED, SECRET_KEYS, key_test
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # imported when something is redacted: most runtimes show nobody anything
     from callgate.tools import Registry, Tool
 
     from .gate.events import Event
+    from .named_secrets import NamedSecrets
+    from .run_redaction import RunRedaction
 
-__all__ = ["REDACTED", "SECRET_KEYS", "Redaction", "RunRedaction"]
+__all__ = ["REDACTED", "SECRET_KEYS", "Redaction", "Redactor"]
 
 logger = logging.getLogger("callgate")
 
@@ -58,9 +58,19 @@ class Redaction:
             SECRET_KEYS if default_keys else frozenset()
         )
         self.redact = redact
-        self.is_secret_key = key_test(self.keys)
-        self.named = NamedSecrets(self.keys, self.is_secret_key)
         self._has_failed = False
+
+    @cached_property
+    def is_secret_key(self) -> Callable[[str], bool]:
+        """Whether a key is that of a secret."""
+        return key_test(self.keys)
+
+    @cached_property
+    def named(self) -> NamedSecrets:
+        """Finds what stands under such names in texts."""
+        from .named_secrets import NamedSecrets
+
+        return NamedSecrets(self.keys, self.is_secret_key)
 
     def run(self, registry: Registry | None = None) -> RunRedaction:
         """The redaction of one run.
@@ -68,6 +78,8 @@ class Redaction:
         Args:
             registry: has the tools of the calls in records and events.
         """
+        from .run_redaction import RunRedaction
+
         return RunRedaction(self, registry)
 
     def arguments(self, tool: Tool | None, arguments: Any) -> Any:

@@ -9,7 +9,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from .known_secrets import MIN_SECRET_CHARACTERS, REDACTED, KnownSecrets
+from .known_secrets import MIN_SECRET_CHARACTERS, KnownSecrets
+from .secret_keys import REDACTED
 
 if TYPE_CHECKING:
     from callgate.tools import Registry, Tool

@@ -7,8 +7,10 @@ from collections.abc import Callable, Collection
 from functools import lru_cache
 from typing import Final
 
-__all__ = ["SECRET_KEYS", "joined", "key_test"]
+__all__ = ["REDACTED", "SECRET_KEYS", "joined", "key_test"]
 
+REDACTED: Final = "[redacted]"
+"""Stands in the place of a value that was redacted."""
 SECRET_KEYS: Final = frozenset(
     {
         "access_key", "access_token", "api_key", "auth", "auth_token", "authorization", "bearer", "client_secret",

@@ -30,7 +30,8 @@ from callgate.agent.events import (
     TextArrived,
 )  # fmt: skip
 from callgate.agent.models.model import Assistant, ToolCall, ToolReplies
-from callgate.runtime.redaction import REDACTED, RunRedaction
+from callgate.runtime.redaction import REDACTED
+from callgate.runtime.run_redaction import RunRedaction
 
 if TYPE_CHECKING:
     from callgate import Runtime

@@ -22,7 +22,7 @@ from mcp_types import LoggingLevel, LoggingMessageNotification, LoggingMessageNo
 
 from callgate.runtime.gate.events import CallEnded, CallProgressed, CallStarted, Event, Printed, StepEnded
 from callgate.runtime.gate.records import CallRecord
-from callgate.runtime.redaction import RunRedaction
+from callgate.runtime.run_redaction import RunRedaction
 from callgate.tools.faults import printable
 
 from .clients import Client, Context, is_modern

@@ -21,7 +21,8 @@ from callgate.limits import Limits
 from callgate.runtime.gate.arguments import weight
 from callgate.runtime.gate.records import CallRecord
 from callgate.runtime.gate.watching import CallWatch, RunStart, RunWatch
-from callgate.runtime.redaction import Redaction, RunRedaction
+from callgate.runtime.redaction import Redaction
+from callgate.runtime.run_redaction import RunRedaction
 from callgate.tools.encoding import NotJson, canonical_json
 from callgate.tools.turns import LARGE_BYTES
 

@@ -32,9 +32,9 @@ from callgate.runtime.context_task import event_loop
 from callgate.runtime.gate import Gate
 from callgate.runtime.gate.approval import Allow, Decision, Deny, answer_of
 from callgate.runtime.gate.events import Event
-from callgate.runtime.redaction import RunRedaction
 from callgate.runtime.result import RunError, RunUsage
 from callgate.runtime.run import host_error
+from callgate.runtime.run_redaction import RunRedaction
 from callgate.tools.decoding import decoding, own_json
 from callgate.tools.encoding import encoding
 from callgate.tools.turns import at_once

@@ -9,8 +9,9 @@ from typing import Any, Final
 
 from callgate.plan.sizes import json_size
 from callgate.runtime.plans.result import PlanResult
-from callgate.runtime.redaction import REDACTED, Redaction, RunRedaction
+from callgate.runtime.redaction import REDACTED, Redaction
 from callgate.runtime.result import CodeResult
+from callgate.runtime.run_redaction import RunRedaction
 from callgate.tools import Registry, Tool
 from callgate.tools.faults import printable
 

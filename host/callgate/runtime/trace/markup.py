@@ -15,7 +15,8 @@ from contextlib import suppress
 from typing import Any, Final, Literal
 
 from callgate import cut
-from callgate.runtime.redaction import Redaction, RunRedaction
+from callgate.runtime.redaction import Redaction
+from callgate.runtime.run_redaction import RunRedaction
 from callgate.tools import Tool
 from callgate.tools.faults import printable
 
