@@ -10,6 +10,7 @@ import queue
 import subprocess
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -387,6 +388,9 @@ def test_a_runtime_that_cannot_be_entered_leaves_no_thread() -> None:
     before = threading.active_count()
     with pytest.raises(ConfigurationError, match="No module named 'nope_mod'"):
         SyncRuntime(preimport=["nope_mod"]).open()
+    until = time.monotonic() + 10  # a worker of the loop ends a moment after it
+    while threading.active_count() > before and time.monotonic() < until:
+        time.sleep(0.01)
     assert threading.active_count() <= before
 
 
