@@ -42,6 +42,7 @@ BOTH_LOOPS = (
     "runtime/test_plans.py",
     "runtime/test_driver.py",
     "runtime/test_fast_path*",
+    "runtime/test_written_programs.py",
     "runtime/telemetry/*",
     "guard/test_calls_begin_in_wire_order.py",
     "agent/loop/*",
@@ -52,6 +53,7 @@ BOTH_LOOPS = (
     "sandbox/docker/test_link.py",
     "with_mcp/client/test_lives.py",
     "with_mcp/server/test_half_open.py",
+    "runtime/test_written_plans.py",
 )
 """Files whose tests run on asyncio and on trio, because what they test cancels or schedules."""
 

@@ -85,9 +85,8 @@ class Display:
 
     def show_figures(self) -> None:
         """Show the open figures of matplotlib, and close them. Raises nothing."""
-        if figures.PYPLOT in sys.modules:
-            for figure in figures.take_open():
-                self._show(figure)
+        for figure in figures.take_open():
+            self._show(figure)
 
     def value_text(self, value: Any) -> str:
         """Show the value of a program, which is not JSON. Returns its text."""
@@ -150,10 +149,8 @@ class Display:
             message = encode({"media_type": form.media_type, "name": name, "data": data})
         if message and len(message) < room:
             return message, ""
-        return (
-            "",
-            f"it has {len(content):,} bytes, and a message takes {self._link.most_bytes:,} at most (max_message_bytes)",
-        )
+        most = f"a message takes {self._link.most_bytes:,} at most (max_message_bytes)"
+        return "", f"it has {len(content):,} bytes, and {most}"
 
 
 def _forms_of(value: Any, words: list[str]) -> Iterator[tuple[_Form, Any]]:

@@ -18,11 +18,7 @@ __all__ = ["PYPLOT", "Shown", "is_figure", "png", "rehearse", "take_open", "watc
 PYPLOT = "matplotlib.pyplot"
 
 
-def _ignore() -> None:
-    return
-
-
-on_show: Callable[[], None] = _ignore
+on_show: Callable[[], None] = lambda: None  # noqa: E731
 """Shows the open figures, for ``plt.show()``: the session that is installed puts its own here."""
 
 

@@ -173,50 +173,34 @@ def _enum(value: Any) -> Any:
     return value.value
 
 
-_FORMS: dict[tuple[str, str], Callable[[Any], Any]] = {
-    ("pandas", "NaTType"): _none,  # before datetime, which it claims to be
-    ("pandas", "NAType"): _none,
-    ("datetime", "datetime"): _moment,
-    ("datetime", "date"): _moment,
-    ("datetime", "time"): _moment,
-    ("datetime", "timedelta"): _duration,
-    ("decimal", "Decimal"): _decimal,
-    ("enum", "Enum"): _enum,
-    ("uuid", "UUID"): str,
-    ("pathlib", "PurePath"): str,
-    ("ipaddress", "IPv4Address"): str,
-    ("ipaddress", "IPv6Address"): str,
-    ("ipaddress", "IPv4Network"): str,
-    ("ipaddress", "IPv6Network"): str,
-    ("pydantic", "_BaseUrl"): str,
-    ("pydantic", "_BaseMultiHostUrl"): str,
-    ("collections", "deque"): list,
-    ("numpy", "generic"): _numpy,
-    ("numpy", "ndarray"): _numpy,
-    ("pandas", "Series"): _listed,
-    ("pandas", "Index"): _listed,
-    ("pandas", "ExtensionArray"): _listed,
-    ("builtins", "set"): _unordered,
-    ("builtins", "frozenset"): _unordered,
-}
-"""By the package that a type comes from, and its name."""
+def _table(*rows: tuple[str, str, Any]) -> dict[tuple[str, str], Any]:
+    """By the package that a type comes from, and its name. A row has several names."""
+    return {(package, name): entry for package, names, entry in rows for name in names.split()}
 
-_SORTED = "write sorted(...), since a set has no order"
-_BYTES = "write .decode() for text, or base64.b64encode(...).decode()"
-_REMEDIES: dict[tuple[str, str], str] = {
-    ("builtins", "set"): _SORTED,
-    ("builtins", "frozenset"): _SORTED,
-    ("builtins", "bytes"): _BYTES,
-    ("builtins", "bytearray"): _BYTES,
-    ("builtins", "memoryview"): _BYTES,
-    ("builtins", "complex"): "write [z.real, z.imag]",
-    ("builtins", "range"): "write list(...)",
-    ("builtins", "dict_keys"): "write list(...)",
-    ("builtins", "dict_values"): "write list(...)",
-    ("builtins", "dict_items"): "write list(...)",
-    ("numpy", "generic"): "write float(...) or str(...)",
-    ("pandas", "DataFrame"): 'write df.to_dict("records")',
-}
+
+_FORMS: dict[tuple[str, str], Callable[[Any], Any]] = _table(
+    ("pandas", "NaTType NAType", _none),  # before datetime, which it claims to be
+    ("datetime", "datetime date time", _moment),
+    ("datetime", "timedelta", _duration),
+    ("decimal", "Decimal", _decimal),
+    ("enum", "Enum", _enum),
+    ("uuid", "UUID", str),
+    ("pathlib", "PurePath", str),
+    ("ipaddress", "IPv4Address IPv6Address IPv4Network IPv6Network", str),
+    ("pydantic", "_BaseUrl _BaseMultiHostUrl", str),
+    ("collections", "deque", list),
+    ("numpy", "generic ndarray", _numpy),
+    ("pandas", "Series Index ExtensionArray", _listed),
+    ("builtins", "set frozenset", _unordered),
+)
+_REMEDIES: dict[tuple[str, str], str] = _table(
+    ("builtins", "set frozenset", "write sorted(...), since a set has no order"),
+    ("builtins", "bytes bytearray memoryview", "write .decode() for text, or base64.b64encode(...).decode()"),
+    ("builtins", "complex", "write [z.real, z.imag]"),
+    ("builtins", "range dict_keys dict_values dict_items", "write list(...)"),
+    ("numpy", "generic", "write float(...) or str(...)"),
+    ("pandas", "DataFrame", 'write df.to_dict("records")'),
+)
 
 
 # whole values

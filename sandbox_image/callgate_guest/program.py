@@ -218,5 +218,4 @@ def _prune(shown: traceback.TracebackException) -> int | None:
         each.stack = traceback.StackSummary.from_list(own)
         stack.extend(chained for chained in (each.__cause__, each.__context__) if chained is not None)
         stack.extend(each.exceptions or () if sys.version_info >= (3, 11) else ())
-    frames = list(shown.stack)
-    return frames[-1].lineno if frames else None
+    return shown.stack[-1].lineno if shown.stack else None

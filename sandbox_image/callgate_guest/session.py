@@ -19,7 +19,7 @@ from collections.abc import Callable, Coroutine
 from functools import cached_property
 from typing import Any
 
-from . import asking, figures
+from . import asking, figures, final_answer
 from .display import Display
 from .figures import PYPLOT
 from .link import Link, encode
@@ -34,8 +34,8 @@ from .wire import CANCELLED, ENDING, PRINT, PROGRAM_FAILED, PROGRAM_NAME
 class TooManyThreads(RuntimeError):
     """The kernel lets this program have no more threads."""
 
+    __module__ = "builtins"
 
-TooManyThreads.__module__ = "builtins"
 
 _THREAD_STARTERS = {
     name: getattr(threading, name)
@@ -125,6 +125,7 @@ class Session:
         self._count += 1
         self._given_tools.bind(params["tools"], params.get("namespaces", {}), params.get("docs"))
         self._namespace.update(params["inputs"])
+        final_answer.offer(self.link, offered=params.get("answers", False))
         name = PROGRAM_NAME if self._count == 1 else f"<program-{self._count}>"
         self.link.program = name
         program = Program(params["code"], name)

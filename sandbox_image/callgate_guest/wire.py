@@ -19,7 +19,7 @@ DISPLAY: Final = "rpc.display"  # guest -> host, notification: {"name", "media_t
 # line of the program they come from: in the member "line" of a call, beside "id", and among the params of the others.
 
 DESCRIBE_TOOLS: Final = "describe_tools"  # a built-in tool: its one parameter takes all positional arguments
-
+FINAL_ANSWER: Final = "final_answer"  # a call like that of a tool, if the host takes an answer: {"value": ...}
 
 INVALID_REQUEST: Final = -32600
 INVALID_PARAMS: Final = -32602

@@ -16,6 +16,8 @@ from callgate.agent.events import (
     CallProgress,
     CallsQueued,
     Faulted,
+    Finished,
+    InnerEvent,
     MessageAdded,
     ModelAsked,
     ModelReplied,
@@ -31,6 +33,32 @@ from callgate.cli.agent_lines import finished
 from cli.agent_events import BEGAN, plan_events, replied, shown, step
 
 # lines
+
+
+def inside(event: AgentEvent, *agents: str) -> AgentEvent:
+    for agent in agents:
+        event = InnerEvent(turn=1, call="1", agent=agent, task="task_1", event=event)
+    return event
+
+
+def test_of_an_agent_inside_the_task_the_end_is_shown_and_with_verbose_its_turns_and_calls() -> None:
+    ended = CallEnded(turn=1, id="a", name="look", ok=False, text="Error: no", seconds=1)
+    end = Finished(
+        outcome="budget",
+        answer="",
+        reason="the budget is spent",
+        turns=3,
+        usage=Usage(),
+        cost=None,
+        seconds=2.5,
+        tool_calls=1,
+    )
+    events = [inside(replied("words"), "deep", "lead"), inside(ended, "lead"), inside(end, "deep", "lead")]
+    assert shown(*events) == ["  agent  lead > deep: budget, 3 turns, 1 tool call, 2.50 s: the budget is spent"]
+    assert shown(*events, verbose=True)[:2] == [
+        "  agent  lead > deep: turn 1, 1,200 + 34 tokens",
+        "  agent  lead: look failed: Error: no",
+    ]
 
 
 def test_a_turn_has_its_tokens_seconds_and_cost_and_the_models_words_below() -> None:

@@ -28,6 +28,7 @@ from callgate.agent.loop.transcript import read_transcript
 from callgate.agent.react.config import GatewayConfig, PlannerConfig, read_config
 from callgate.cli.commands import callgate
 from callgate.mcp.config import read_config as read_servers
+from callgate.plan.model import read_model
 from callgate_bench.model.stand_in import AnthropicMessages, Call, Move, OpenAIChat, OpenAIResponses, Script, Turn
 from callgate_bench.model.stand_in import serving as served
 from callgate_bench.model.stand_in.server import KEY
@@ -92,7 +93,7 @@ def test_a_page_s_program_prints_what_is_shown(page: str, tmp_path: Path) -> Non
 
 def test_the_listener_of_the_page_on_agents_shows_words_and_calls(capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, Any] = {}
-    exec(blocks("agents", "python")[1], names)
+    exec(blocks("agents", "python")[2], names)
     names["show"](events.TextArrived(turn=1, text="It is "))
     names["show"](events.CallEnded(turn=1, id="a", name="get_weather", ok=True, text="", seconds=0.25))
     assert capsys.readouterr().out == "It is [get_weather: ok, 0.2 s]\n"
@@ -170,6 +171,9 @@ def test_every_block_of_json_and_yaml_is_read_by_what_it_is_for(tmp_path: Path) 
                         json.dumps({"v": 1, "at": "2026-01-31T12:00:00+00:00"} | each) + "\n"
                     )
                     assert len(list(read_transcript(tmp_path / "t.jsonl"))) == 1
+                elif "steps" in each:
+                    bounds = {"max_bytes": 1 << 20, "max_steps": 10, "max_memory_bytes": 1 << 30}
+                    assert list(read_model(each, **bounds, answers=True)[3]) == []
                 elif "mcpServers" in each:
                     servers = read_servers(each, {"GITHUB_TOKEN": "ghp_x", "SEARCH_TOKEN": "tok"})
                     assert [server.fault for server in servers] == [None] * len(each["mcpServers"])

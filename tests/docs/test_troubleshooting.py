@@ -26,6 +26,7 @@ from callgate import (
     Limits,
     Registry,
     Runtime,
+    SandboxBusy,
     SyncRuntime,
     tool,
 )
@@ -234,6 +235,23 @@ async def unsafe(_: Path) -> str:
 async def busy(_: Path) -> None:
     async with Runtime(max_guests=1, queue_seconds=0.1) as runtime, runtime.session():
         await runtime.execute_code("1", path="sandbox")
+
+
+@reproduces("the one guest would wait for this program")
+async def waits_for_each_other(_: Path) -> None:
+    busy: list[SandboxBusy] = []
+
+    @tool
+    async def count() -> None:
+        """Counts, in a program."""
+        try:
+            await runtime.execute_code("1", path="sandbox")
+        except SandboxBusy as error:
+            busy.append(error)
+
+    async with Runtime([count], max_guests=1, pool_size=0) as runtime:
+        await runtime.execute_code("await count()", path="sandbox")
+    raise busy[0]
 
 
 @reproduces("enter the runtime first")

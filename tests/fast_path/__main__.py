@@ -64,7 +64,7 @@ def main() -> int:
             theme = themes[number % len(themes)]
             program = write(random.Random(f"{options.seed} {number}").randrange, theme)
             graph = paths.is_graph(program)
-            if not graph and number % OTHERS and options.show is None:
+            if not graph and number % OTHERS and options.show is None and options.path != "written":
                 return Run(number, theme, program, graph)
             fast, sandbox, found = paths.compare(program, options.path)
             return Run(number, theme, program, graph, (fast, sandbox), tuple(found))
@@ -75,6 +75,12 @@ def main() -> int:
             return 1 if shown.found else 0
         for done, each in enumerate(threads.map(run, range(options.first, options.first + options.programs)), 1):
             counts.update([each.what, f"{each.theme}: {each.what}"])
+            if each.outcomes:
+                result = each.outcomes[0].result
+                began = [*result.calls, *result.speculative]
+                counts["calls"] += len(result.calls)
+                counts["calls that began early"] += sum(call.early for call in began)
+                counts["calls for nothing"] += len(result.speculative)
             if not each.graph:
                 reasons[paths.reason(each.program)] += 1
             if each.found and not (options.ignore and re.search(options.ignore, "\n".join(each.found))):
@@ -102,7 +108,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--at-once", type=int, default=2)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--show", type=int)
-    parser.add_argument("--path", choices=["auto", "sandbox"], default="auto")
+    parser.add_argument("--path", choices=["auto", "written", "sandbox"], default="auto")
     parser.add_argument("--reasons", action="store_true")
     parser.add_argument("--ignore")
     parser.add_argument("--keep", action="store_true")

@@ -11,9 +11,10 @@ import contextlib
 import json
 import logging
 import os
+import random
 import re
 import traceback
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,7 +47,7 @@ class Paths:
 
     def __init__(self, portal: anyio.from_thread.BlockingPortal, plan: Runtime, sandbox: Runtime) -> None:
         self._portal = portal
-        self._runtimes = {"auto": plan, "sandbox": sandbox}
+        self._runtimes = {"auto": plan, "written": plan, "sandbox": sandbox}
 
     def run(self, program: Program, *paths: str, of: str = "") -> list[Outcome]:
         """Run a program on these paths, at the same time; with `of`, by the runtime of that path."""
@@ -65,7 +66,8 @@ class Paths:
         return self._portal.call(lambda: self._runtimes["auto"].compile(program.source, inputs=program.inputs))
 
     def compare(self, program: Program, path: str = "auto") -> tuple[Outcome, Outcome, list[str]]:
-        """Both outcomes, and in what they differ.
+        """The outcomes on a path and in the sandbox, and in what they differ. The path ``"written"`` is ``"auto"`` for
+        a program that comes in pieces.
 
         What the sandbox itself tells differently from time to time (whether a call that nobody awaits still left) or
         from guest to guest (the order of a set) is no difference: then the fast path has to tell one of these things.
@@ -93,11 +95,31 @@ class Paths:
         world = World()
         WORLD.set(world)
         try:
-            result = await runtime.execute_code(program.source, inputs=program.inputs, path=path)
+            if path == "written":
+                async with runtime.stream_code(_pieces(program.source), inputs=program.inputs) as stream:
+                    async for _ in stream:
+                        pass
+                assert stream.result is not None
+                result = stream.result
+            else:
+                result = await runtime.execute_code(program.source, inputs=program.inputs, path=path)
         except Exception as crash:  # nothing that a program does may bring the host there
             text = "".join(traceback.format_exception(crash))
             result = CodeResult(ok=False, error=RunError(f"crash of the {path} path", text))
         return Outcome(result, world)
+
+
+async def _pieces(source: str) -> AsyncIterator[str]:
+    """A program in pieces, as long and as slow as chance will have it, the same each time."""
+    drawn = random.Random(source)
+    longest = drawn.choice((3, 20, 80, 400))
+    at = 0
+    while at < len(source):
+        size = drawn.randint(1, longest)
+        yield source[at : at + size]
+        at += size
+        if drawn.random() < 0.3:
+            await anyio.sleep(drawn.choice((0, 0.001, 0.003)))
 
 
 @contextlib.contextmanager

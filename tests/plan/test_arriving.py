@@ -32,3 +32,10 @@ def test_what_waits_for_a_step_that_is_not_complete_is_not_handed_on(waits: dict
     assert handed_on(later, step("y", **waits), step("z", after=["y"]), step("end")) == [
         (None, True), (None, True), (None, True), ("end", False),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("levels", "expected"), [(50, ["a"]), (200, [])])
+def test_nothing_behind_what_is_nested_too_deeply_is_handed_on(levels: int, expected: list[str]) -> None:
+    arriving = ArrivingPlan(PlanRun(PLANS, Limits()).offering, Limits())
+    text = '{"goal": ' + "[" * levels + "]" * levels + ', "steps": [' + json.dumps(step("a")) + ", "
+    assert [each.step.id for each in arriving.receive(text) if each.step is not None] == expected

@@ -164,7 +164,7 @@ def test_p85_cancelled_runs_leave_nothing(jail: Jail, how: str) -> None:
         assert time.monotonic() - began < stretched(10)
         jail.is_well()
     slots: Any = jail.runtime._pool
-    assert slots._slots.value == slots._max_guests
+    assert slots._slots.value == slots.max_guests
 
 
 @pytest.mark.campaign

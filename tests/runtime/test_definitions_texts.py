@@ -14,12 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callgate import ConfigurationError, Limits, Runtime, Tool, tool
+from callgate.runtime.final_answer import AnswerType
 from callgate.runtime.model.foreign import ModelNames, clean, fitted, one_line
 from callgate.runtime.model.meta import META_TOOLS, MetaTool
 from callgate.runtime.model.providers import PROVIDERS
 from callgate.runtime.model.samples import Chain, Sample, sample_of
 from callgate.runtime.model.texts import MAX_TEXT, Language, Situation, instructions, text_of
 from callgate.tools import Registry
+from callgate_bench.model.talks import Tokens
 from runtime.conftest import opened
 from runtime.definitions import TWO, described, look_up, many, order, texts_in
 from runtime.definitions import made as runtime_of
@@ -319,3 +321,17 @@ def test_the_text_names_files_where_programs_may_have_them() -> None:
     graphs = described(Runtime([order], sandbox=None), "execute_code")
     assert "display" not in graphs
     assert "/output" not in graphs
+
+
+@pytest.mark.parametrize("answer", [None, AnswerType(str)], ids=["words", "final_answer"])
+@pytest.mark.parametrize("meta", [["execute_code"], ["execute_tool_plan"], ["execute_code", "execute_tool_plan"]])
+def test_definitions_without_tools_cost_few_tokens(meta: list[MetaTool], answer: AnswerType | None) -> None:
+    runtime = made(sandbox="jail")
+    definitions = runtime.conversation(meta=meta, inline_characters=0, final_answer=answer).tool_definitions(
+        "anthropic"
+    )
+    for each in definitions:
+        most = 280 if each["name"] == "execute_code" else 320
+        assert len(json.dumps(each, ensure_ascii=False)) / 4 <= most, "tokens, of four characters each"
+        sent = json.dumps(each, ensure_ascii=False, separators=(",", ":"))
+        assert Tokens()(sent) <= most, "tokens of o200k_base"

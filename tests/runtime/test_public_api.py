@@ -12,22 +12,22 @@ import pytest
 import callgate
 
 EXPORTED = [
-    "Agent", "AgentResult", "Allow", "Answer", "ApprovalRequest", "Artifact", "Artifacts", "AuditLog", "Budget",
-    "CallEnded", "CallProgressed", "CallRecord", "CallStarted", "CallgateError", "CodeResult", "Compilation",
-    "ConfigurationError", "ContextExceeded", "Conversation", "Deny", "Described", "Displayed", "DockerBackend",
-    "Event", "Finding", "Found", "InvalidArguments", "LimitReached", "Limits", "ModelError", "ModelRejected",
-    "ModelUnavailable", "NotAGraph", "PlanApprovalRequest", "PlanFault", "PlanResult", "PrintMark", "Printed",
-    "ProtocolError", "Redaction", "Registry", "Retry", "RunError", "RunUsage", "Runtime", "SandboxBusy",
-    "SandboxCrashed", "SandboxError", "SandboxUnavailable", "SearchResult", "Secret", "Session", "Source", "StepEnded",
-    "StepResult", "StepStarted", "SyncConversation", "SyncRuntime", "SyncSession", "Telemetry", "Tool",
-    "ToolCancelled", "ToolError", "ToolNotAllowed", "ToolNotFound", "ToolTimedOut", "report_progress", "tool",
+    "Agent", "AgentResult", "Allow", "Answer", "AnswerCheck", "AnswerType", "ApprovalRequest", "Artifact", "Artifacts",
+    "AuditLog", "Budget", "CallEnded", "CallProgressed", "CallRecord", "CallStarted", "CallgateError", "CodeResult",
+    "Compilation", "ConfigurationError", "ContextExceeded", "Conversation", "Deny", "Described", "Displayed",
+    "DockerBackend", "Event", "FinalAnswer", "Finding", "Found", "InvalidArguments", "LimitReached", "Limits",
+    "ModelError", "ModelRejected", "ModelUnavailable", "NotAGraph", "PlanApprovalRequest", "PlanFault", "PlanResult",
+    "PrintMark", "Printed", "ProtocolError", "Redaction", "Registry", "Retry", "RunError", "RunUsage", "Runtime",
+    "SandboxBusy", "SandboxCrashed", "SandboxError", "SandboxUnavailable", "SearchResult", "Secret", "Session",
+    "Source", "StepEnded", "StepResult", "StepStarted", "SyncConversation", "SyncRuntime", "SyncSession", "Telemetry",
+    "Tool", "ToolCancelled", "ToolError", "ToolNotAllowed", "ToolNotFound", "ToolTimedOut", "report_progress", "tool",
 ]  # fmt: skip
 
 
 def test_the_public_names_are_these() -> None:
     assert sorted(callgate.__all__) == EXPORTED
     for name in EXPORTED:
-        assert getattr(callgate, name).__module__.startswith("callgate") or name == "Event"
+        assert getattr(callgate, name).__module__.startswith("callgate") or name in ("AnswerCheck", "Event")
 
 
 EACH_FIRST = """

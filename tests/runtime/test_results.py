@@ -108,7 +108,8 @@ def test_cutting(text: str, most: int, expected: str) -> None:
 
 def test_a_result_as_a_dict_has_these_names() -> None:
     assert sorted(CodeResult(ok=True).to_dict()) == [
-        "artifacts", "calls", "error", "findings", "inputs", "limits", "logs", "notes", "ok", "path", "plan", "prints",
+        "artifacts", "calls", "error", "final_answer", "findings", "inputs", "limits", "logs", "notes", "ok",
+        "path", "plan", "prints",
         "sandbox", "source", "speculative", "truncated", "usage", "value", "value_repr",
     ]  # fmt: skip
     told = CodeResult(ok=False, error=RunError("X", "y", 3)).to_dict()["error"]

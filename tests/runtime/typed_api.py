@@ -7,6 +7,8 @@ from typing import Any, assert_type
 from callgate import (
     Allow,
     Answer,
+    AnswerCheck,
+    AnswerType,
     ApprovalRequest,
     Artifact,
     CallEnded,
@@ -63,6 +65,15 @@ def undecorated(n: int) -> int:
     return n
 
 
+def not_negative(answer: int) -> None:
+    if answer < 0:
+        raise ValueError("it is at least 0")
+
+
+CHECKS: list[AnswerCheck] = [not_negative]
+assert_type(AnswerType(int, CHECKS).schema, dict[str, Any])
+
+
 async def approve(request: ApprovalRequest) -> Allow | Deny:
     assert_type(request.tool, Tool)
     return Allow() if request.caller == "direct" else Deny("no")
@@ -113,6 +124,8 @@ async def use() -> None:
         async with runtime.session(limits=Limits()) as session:
             assert_type(session, Session)
             assert_type(await session.execute_code("1"), CodeResult)
+        async with runtime.stream_code(iter(["1"])) as written:
+            assert_type(written.result, CodeResult | None)
         async with runtime.stream_code("1") as stream:
             async for event in stream:
                 on_event(event)

@@ -117,6 +117,135 @@ async def test_whoever_waits_gets_the_next_free_place() -> None:
         assert sorted(got) == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("most", [1, 2, 3])
+async def test_a_program_whose_guests_would_all_wait_for_it_is_refused_at_once(most: int) -> None:
+    async with pool_of(size=0, max_guests=most) as (pool, _), contextlib.AsyncExitStack() as stack:
+        for _ in range(most):  # each is started by a call of the one before
+            guest = await pool.checkout(ALLOWANCE)
+            stack.push_async_callback(pool.end, guest)
+            stack.enter_context(pool.holding())
+        with anyio.fail_after(SECONDS), pytest.raises(SandboxBusy, match="would wait for this program"):
+            await pool.checkout(ALLOWANCE)
+        assert pool.in_use == most
+
+
+async def test_of_programs_that_would_wait_for_each_other_the_last_is_refused_and_the_others_get_a_guest() -> None:
+    async with pool_of(size=0, max_guests=3) as (pool, _):
+        outcomes: list[str] = []
+
+        async def program() -> None:
+            guest = await pool.checkout(ALLOWANCE)
+            with pool.holding():
+                arrived.append(guest)
+                if len(arrived) == 3:
+                    everybody.set()
+                await everybody.wait()
+                try:
+                    inner = await pool.checkout(ALLOWANCE)
+                    outcomes.append("got one")
+                    await pool.end(inner)
+                except SandboxBusy:
+                    outcomes.append("busy")
+            await pool.end(guest)
+
+        arrived: list[Guest] = []
+        everybody = anyio.Event()
+        with anyio.fail_after(SECONDS):
+            async with anyio.create_task_group() as tasks:
+                for _ in range(3):
+                    tasks.start_soon(program)
+        assert outcomes == ["busy", "got one", "got one"]
+        assert pool.in_use == 0
+
+
+async def test_programs_of_two_pools_cannot_wait_for_each_other() -> None:
+    async with pool_of(size=0, max_guests=1) as (one, _), pool_of(size=0, max_guests=1) as (other, _):
+        outcomes: list[str] = []
+        arrived: list[Guest] = []
+        both = anyio.Event()
+
+        async def program(outer: WarmPool, inner: WarmPool) -> None:
+            guest = await outer.checkout(ALLOWANCE)
+            with outer.holding():
+                arrived.append(guest)
+                if len(arrived) == 2:
+                    both.set()
+                await both.wait()
+                try:
+                    await inner.end(await inner.checkout(ALLOWANCE))
+                    outcomes.append("got one")
+                except SandboxBusy:
+                    outcomes.append("busy")
+            await outer.end(guest)
+
+        with anyio.fail_after(SECONDS):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(program, one, other)
+                tasks.start_soon(program, other, one)
+        assert outcomes == ["busy", "got one"]
+
+
+async def test_a_program_queues_where_somebody_else_in_the_queue_will_make_room() -> None:
+    async with pool_of(size=0, max_guests=1) as (one, _), pool_of(size=0, max_guests=2) as (other, _):
+        ends = anyio.Event()
+
+        async def quick() -> None:
+            guest = await other.checkout(ALLOWANCE)
+            await ends.wait()
+            await other.end(guest)
+
+        async def program(outer: WarmPool, inner: WarmPool) -> None:
+            guest = await outer.checkout(ALLOWANCE)
+            with outer.holding():
+                await anyio.wait_all_tasks_blocked()
+                await inner.end(await inner.checkout(ALLOWANCE))
+            await outer.end(guest)
+
+        with anyio.fail_after(SECONDS):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(quick)
+                await anyio.wait_all_tasks_blocked()
+                tasks.start_soon(program, one, other)
+                tasks.start_soon(program, other, one)
+                await anyio.wait_all_tasks_blocked()
+                ends.set()
+        assert (one.in_use, other.in_use) == (0, 0)
+
+
+async def test_a_program_of_a_program_queues_while_a_guest_waits_for_nobody() -> None:
+    async with pool_of(size=0, max_guests=2) as (pool, _):
+        other, outer = await pool.checkout(ALLOWANCE), await pool.checkout(ALLOWANCE)
+        with anyio.fail_after(SECONDS), pool.holding():
+            async with anyio.create_task_group() as tasks:
+
+                async def inner() -> None:
+                    await pool.end(await pool.checkout(ALLOWANCE))
+
+                tasks.start_soon(inner)
+                await anyio.wait_all_tasks_blocked()
+                await pool.end(other)
+        await pool.end(outer)
+
+
+async def test_what_a_program_left_behind_holds_no_guest_any_more() -> None:
+    async with pool_of(size=0, max_guests=1, queue_seconds=0.05) as (pool, _):
+        left = anyio.Event()
+
+        async def behind() -> None:
+            await left.wait()
+            with pytest.raises(SandboxBusy, match="none ended within"):
+                await pool.checkout(ALLOWANCE)
+
+        async with anyio.create_task_group() as tasks:
+            guest = await pool.checkout(ALLOWANCE)
+            with pool.holding():
+                tasks.start_soon(behind)
+            pool.checkin(guest)
+            another = await pool.checkout(ALLOWANCE)
+            left.set()
+        await pool.end(another)
+
+
 async def test_giving_up_in_the_queue_takes_no_place() -> None:
     async with pool_of(size=0, max_guests=1) as (pool, _):
         for _ in range(5):

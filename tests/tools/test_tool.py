@@ -267,6 +267,27 @@ def test_field_gives_description_default_and_bounds() -> None:
         take.validate({"a": 1, "b": 6})
 
 
+@pytest.mark.parametrize(
+    ("type", "bounds", "value", "words"),
+    [
+        (str, {"pattern": r"\S"}, " ", r"""a string that matches '\S', got " " (a string)"""),
+        (str, {"min_length": 2}, "a", 'a string with at least 2 characters, got "a" (a string)'),
+        (list[int], {"max_length": 1}, [1, 2], "an array with at most 1 item, got an array of 2 items"),
+        (dict[str, int], {"min_length": 1}, {}, "an object with at least 1 item, got an object"),
+    ],
+)
+def test_a_value_out_of_bounds_is_refused_in_a_whole_sentence(
+    type: Any, bounds: dict[str, Any], value: Any, words: str
+) -> None:
+    def take(it: Any) -> None:
+        """Take."""
+
+    take.__annotations__["it"] = Annotated[type, pydantic.Field(**bounds)]
+    with pytest.raises(InvalidArguments) as refused:
+        Tool.from_function(take).validate({"it": value})
+    assert refused.value.message == f"tool 'take': argument 'it' must be {words}"
+
+
 def test_methods_partials_and_callable_objects_are_tools_too() -> None:
     class Shop:
         async def price(self, item: str) -> int:

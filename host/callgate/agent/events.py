@@ -1,7 +1,8 @@
 """The events of an agent at work: frozen values, in the order in which things happen. Each but `TextArrived` and
 `CallProgress` is a line of the transcript.
 
-`to_json` gives the line's object: ``{"kind": "call_ended", ...}`` with the fields as JSON values.
+`to_json` gives the line's object: ``{"kind": "call_ended", ...}`` with the fields as JSON values. Events of an agent
+that a call started come inside `InnerEvent`.
 """
 
 from __future__ import annotations
@@ -16,24 +17,31 @@ from callgate.runtime import Event
 from callgate.runtime.pictures import PictureReference
 
 __all__ = [
-    "AgentEvent", "CallBegan", "CallEnded", "CallProgress", "CallsQueued", "Faulted", "Finished", "MessageAdded",
-    "ModelAsked", "ModelReplied", "Outcome", "Planned", "PlannedRun", "Resumed", "Routed", "TaskBegan", "TextArrived",
-    "ToolsFound", "kind_of", "to_json",
+    "MAX_DEPTH", "AgentEvent", "Answered", "CallBegan", "CallEnded", "CallProgress", "CallsQueued", "Faulted",
+    "Finished", "InnerEvent", "MessageAdded", "ModelAsked", "ModelReplied", "Outcome", "Planned", "PlannedRun",
+    "Resumed", "Routed", "TaskBegan", "TextArrived", "ToolsFound", "inner_json", "innermost", "is_kept", "kind_of",
+    "to_json",
 ]  # fmt: skip
+
+MAX_DEPTH = 8
+"""Agents inside each other."""
 
 Mode = Literal["direct", "plan", "code", "auto"]
 """How tools are called: one by one by the model, in a plan, in a program, or whichever fits."""
 
 Outcome = Literal[
-    "answered", "refused", "empty", "cut", "stuck", "budget", "unavailable", "rejected", "too_long", "interrupted"
-]
+    "answered", "refused", "empty", "cut", "stuck", "budget", "unavailable", "rejected", "too_long", "interrupted",
+    "unfit",
+]  # fmt: skip
 """How a task ended: with an answer; the model refused; said nothing, again and again; was cut, again and again;
 repeated itself; the budget was spent; the endpoint gave no reply; refused the request; the input was too long; tools
-were found and the agent is to be made anew (`discovery="interrupt"`)."""
+were found and the agent is to be made anew (`discovery="interrupt"`); the answer did not fit `output_type`, again and
+again."""
 
 FaultKind = Literal[
     "arguments", "unknown_tool", "same_call", "loop", "empty", "cut", "refused", "unavailable", "rejected", "too_long",
     "prose", "half_json", "no_schema", "planning_timeout", "plan_failed", "program_failed", "sandbox", "surplus",
+    "answer",
 ]  # fmt: skip
 """A kind of fault; `Faulted.action` is the reaction to it."""
 
@@ -148,6 +156,8 @@ class CallEnded:
         failure: what failed, for the way back: see `routing.way_back.FailureKind`; empty where nothing did, and where
             the call was not made.
         pictures: that the model receives beside the text, without their bytes.
+        answer: JSON text of the task's final answer, if this call ends the task with one.
+        again: why the task goes on, in words, though a program or a plan gave an answer.
     """
 
     turn: int
@@ -161,6 +171,8 @@ class CallEnded:
     run: Mapping[str, Any] | None = None
     failure: str = ""
     pictures: tuple[PictureReference, ...] = ()
+    answer: str = ""
+    again: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -170,6 +182,21 @@ class MessageAdded:
     turn: int
     replies: ToolReplies | None = None
     text: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answered:
+    """The task has its final answer.
+
+    Attributes:
+        json: the answer as JSON text.
+        by: what gave it. The words of the model stand in its reply; those of a program or a plan go into the
+            conversation now, as the model's own.
+    """
+
+    turn: int
+    json: str
+    by: Literal["program", "plan", "model"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -248,9 +275,28 @@ class Finished:
     tool_calls: int
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InnerEvent:
+    """An event of an agent at work for a call: see `Agent.as_tool`.
+
+    Attributes:
+        turn: of this task; 0 before its first, and where a program began it while it was written.
+        call: id of this task's call; empty where `turn` is 0.
+        agent: name of the tool that the agent is.
+        task: id of the agent's task. One call, a program for instance, may start several.
+        event: its event; of an agent inside that agent, an `InnerEvent` again.
+    """
+
+    turn: int
+    call: str
+    agent: str
+    task: str
+    event: AgentEvent
+
+
 AgentEvent = (
     TaskBegan | Resumed | Routed | ModelAsked | TextArrived | ModelReplied | CallsQueued | CallBegan | CallProgress
-    | CallEnded | MessageAdded | ToolsFound | Planned | PlannedRun | Faulted | Finished
+    | CallEnded | MessageAdded | Answered | ToolsFound | Planned | PlannedRun | Faulted | Finished | InnerEvent
 )  # fmt: skip
 
 
@@ -259,6 +305,26 @@ def kind_of(event: type[AgentEvent]) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", event.__name__).lower()
 
 
+def innermost(event: AgentEvent) -> AgentEvent:
+    """The event of the agent that is at work, however deep it is inside others."""
+    while isinstance(event, InnerEvent):
+        event = event.event
+    return event
+
+
+def is_kept(event: AgentEvent) -> bool:
+    """Whether transcripts have it."""
+    return not isinstance(innermost(event), (TextArrived, CallProgress))
+
+
 def to_json(event: AgentEvent) -> dict[str, Any]:
     """The event as an object of JSON values, its kind first."""
+    if isinstance(event, InnerEvent):
+        return inner_json(event, to_json(event.event))
     return {"kind": kind_of(type(event)), **asdict(event)}
+
+
+def inner_json(event: InnerEvent, inside: Mapping[str, Any]) -> dict[str, Any]:
+    """The object of an `InnerEvent`, with that of the event inside."""
+    named = {"turn": event.turn, "call": event.call, "agent": event.agent, "task": event.task}
+    return {"kind": kind_of(InnerEvent), **named, "event": dict(inside)}

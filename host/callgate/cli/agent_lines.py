@@ -16,6 +16,8 @@ from callgate.agent.events import (
     CallProgress,
     CallsQueued,
     Faulted,
+    Finished,
+    InnerEvent,
     MessageAdded,
     ModelAsked,
     ModelReplied,
@@ -25,6 +27,7 @@ from callgate.agent.events import (
     Routed,
     TaskBegan,
     ToolsFound,
+    innermost,
 )
 from callgate.agent.loop.result import AgentResult
 from callgate.agent.models.model import ToolCall, Usage
@@ -119,6 +122,8 @@ class AgentLines:
             case PlannedRun():
                 yield from _planned_run(event)
                 self._inner.pop("", None)
+            case InnerEvent():
+                yield from self._agent(event)
             case Faulted():
                 self.fault = detail = event.detail
                 if event.fault in _TOLD_BELOW and not self._verbose:
@@ -152,6 +157,26 @@ class AgentLines:
             self._inner[progress.id] = self._inner.get(progress.id, 0) + 1
             if self._verbose or self._inner[progress.id] <= _MOST_INNER:
                 yield line
+
+    def _agent(self, event: InnerEvent) -> Iterator[Line]:
+        """Lines of an agent inside the task: its end, and with --verbose its turns, calls and faults."""
+        agents = [short(event.agent)]
+        while isinstance(event.event, InnerEvent):
+            event = event.event
+            agents.append(short(event.agent))
+        name = " > ".join(agents)
+        match innermost(event):
+            case Finished() as end:
+                facts = [counted(end.turns, "turn"), counted(end.tool_calls, "tool call"), duration(end.seconds)]
+                why = "" if end.outcome == "answered" else f": {one_line(end.reason, _REASON)}"
+                yield Line("  agent", f"{name}: {end.outcome}, {', '.join(facts)}{why}", "dim")
+            case ModelReplied() as reply if self._verbose:
+                yield Line("  agent", f"{name}: turn {reply.turn}, {_tokens(reply.usage)}", "dim")
+            case CallEnded() as ended if self._verbose:
+                word = "ok" if ended.ok else f"failed: {one_line(ended.text, _RESULT)}"
+                yield Line("  agent", f"{name}: {short(ended.name)} {word}", "dim")
+            case Faulted() as fault if self._verbose:
+                yield Line("  agent", f"{name}: {one_line(fault.detail, _REASON)}", "yellow")
 
     def _call_ended(self, event: CallEnded) -> Iterator[Line]:
         left = self._inner.pop(event.id, 0) - _MOST_INNER

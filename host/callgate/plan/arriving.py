@@ -18,6 +18,7 @@ from .decode import too_deep
 from .faults import Faults
 from .model import read_step
 from .steps import CompiledStep, Offering, StepCompiler
+from .templates import MAX_DEPTH
 
 __all__ = ["ArrivingPlan"]
 
@@ -41,8 +42,12 @@ class ArrivingPlan:
         self._readers: list[Any] = [
             ijson.items_coro(found, place, use_float=True) for found, place in zip(self._found, _PLACES, strict=True)
         ]
+        self._nested = ijson.sendable_list()
+        self._nesting: Any = ijson.basic_parse_coro(self._nested, use_float=True)
+        self._depth = 0
         self._max_steps = limits.max_tool_calls
-        self._compiler = StepCompiler(offering, None, Faults(), limits)
+        # the plan may still say that a path must not lead nowhere
+        self._compiler = StepCompiler(offering, "error", Faults(), limits)
         self._over = False
         self._bad = 0
         self._unknown: set[int] = set()
@@ -64,12 +69,17 @@ class ArrivingPlan:
             ("}" in text and self._in_vain < _MOST_IN_VAIN) or self._waiting > max(_LARGE_CHUNK, self._fed)
         ):
             return
-        data = "".join(self._buffer).encode("utf-8", "replace")
+        written = "".join(self._buffer)
         self._buffer.clear()
         self._fed += self._waiting
         self._waiting = 0
         self._in_vain += 1
         try:
+            data = written.encode()  # half a character fails: what it is a half of would be another text
+            self._nesting.send(data)
+            if self._is_too_deep():
+                self._over = True
+                return
             for reader in self._readers:
                 reader.send(data)
         except (ijson.JSONError, StopIteration, ValueError, RecursionError, OverflowError):
@@ -82,6 +92,18 @@ class ArrivingPlan:
                 self._in_vain = 0
                 yield self._arrived(raw)
             del found[:]
+
+    def _is_too_deep(self) -> bool:
+        """Whether what was read last is nested too deeply for the readers, whose time grows with the square."""
+        for event, _ in self._nested:
+            if event.startswith("start_"):
+                self._depth += 1
+                if self._depth > MAX_DEPTH:
+                    return True
+            elif event.startswith("end_"):
+                self._depth -= 1
+        self._nested.clear()
+        return False
 
     def _arrived(self, raw: Any) -> Arrived:
         self._compiler.faults = Faults()
@@ -105,4 +127,4 @@ def _may_begin(step: CompiledStep | None) -> bool:
     if step is None:
         return False
     tools = [step.tool, *([step.fallback] if step.fallback is not None else [])]
-    return all(tool.read_only and not tool.requires_approval and tool.fallback is None for tool in tools)
+    return all(tool.may_begin_early and tool.fallback is None for tool in tools)

@@ -12,6 +12,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from callgate.limits import Limits
+from callgate_guest.wire import FINAL_ANSWER
 
 from .faults import Faults, PlanFault, Spot
 from .model import Plan, Step, read_model
@@ -62,6 +63,7 @@ def read_plan(given: Any, offering: Offering, limits: Limits) -> Reading:
         max_bytes=limits.max_message_bytes,
         max_steps=limits.max_tool_calls,
         max_memory_bytes=limits.memory_bytes,
+        answers=FINAL_ANSWER in offering.tools,
     )
     if model is None or not steps or faults.too_many:
         return _reading(None, model, faults)
@@ -102,7 +104,9 @@ def _compiled(model: Plan, ids: list[str], steps: list[Step | None], compiler: S
     plan = tuple(step for step in compiled if step is not None)
     if len(plan) < len(compiled):
         return None
-    return CompiledPlan(model, plan, tuple(wave), tuple(outputs) or tuple(range(len(plan))))
+    return CompiledPlan(
+        model, plan, tuple(wave), tuple(outputs) or tuple(range(len(plan) - (model.answer is not None)))
+    )
 
 
 def waves(needs: Sequence[Sequence[int]]) -> list[int]:

@@ -15,7 +15,7 @@ from callgate.cut import duration
 from callgate.tools.faults import printable
 
 from .compile import CompiledPlan
-from .model import plan_json
+from .model import plan_json, steps_json
 
 __all__ = ["ExplainFormat", "ExplainedStep", "explain", "explained"]
 
@@ -57,7 +57,7 @@ def explained(plan: CompiledPlan, redacted: Callable[[Any], Any] = lambda step: 
         plan: that was read.
         redacted: takes secrets out of a step as written.
     """
-    written = map(redacted, plan_json(plan.model)["steps"])
+    written = map(redacted, steps_json(plan_json(plan.model)))
     ids = [step.id for step in plan.steps]
     return [
         ExplainedStep(

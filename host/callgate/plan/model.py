@@ -15,12 +15,15 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, FailFast, Field, model
 from callgate.tools import Retry
 from callgate.tools.annotations import expected
 from callgate.tools.faults import described, did_you_mean, path_text
+from callgate_guest.wire import FINAL_ANSWER
 
 from .decode import decode_arguments, decode_plan
 from .faults import Faults, Spot
 from .sizes import SMALL_BYTES
 
-__all__ = ["PLAIN_FIELDS", "Fallback", "Plan", "Step", "StepRetry", "plan_json", "read_model", "read_step"]
+__all__ = [
+    "PLAIN_FIELDS", "Fallback", "Plan", "Step", "StepRetry", "plan_json", "read_model", "read_step", "steps_json",
+]  # fmt: skip
 
 Made = TypeVar("Made", bound=BaseModel)
 Ids = Annotated[tuple[str, ...], FailFast()]
@@ -102,6 +105,9 @@ class Plan(_Model):
     output_steps: Ids = ()
     """Steps whose results the model gets; empty means all."""
     goal: str | None = None
+    answer: Any = None
+    """The answer of the task, made of results as arguments are: a text, a reference, an object. It becomes the last
+    step, a call of `final_answer`."""
     missing: Literal["null", "error"] | None = None
     """What a path that leads nowhere gives; None: the rule of the reference's dialect."""
 
@@ -134,6 +140,7 @@ _MEANT = _by_each(
         "retry": ("retries",),
         "steps": ("tasks", "calls"),
         "output_steps": ("outputs", "output"),
+        "answer": ("final_answer", "result"),
     }
 )
 """Fields by wrong names that models write, and that no likeness of letters would find."""
@@ -171,7 +178,7 @@ _validate_step = Step.__pydantic_validator__.validate_python
 
 
 def read_model(
-    given: Any, *, max_bytes: int, max_steps: int, max_memory_bytes: int
+    given: Any, *, max_bytes: int, max_steps: int, max_memory_bytes: int, answers: bool = False
 ) -> tuple[Plan | None, list[Step | None], list[str], Faults]:
     """Read a plan as a language model sent it.
 
@@ -180,6 +187,7 @@ def read_model(
         max_bytes: of the plan as JSON.
         max_steps: how many steps it may have.
         max_memory_bytes: memory of the plan when it is ready to run, about.
+        answers: whether the run takes an `answer`.
 
     Returns:
         The plan (None if it has no steps), its steps (without their faulty fields; None where a step is not usable),
@@ -208,6 +216,11 @@ def read_model(
         hint = f"split it, or let the operator raise {limit}"
         whole.fault(f"{much}, more than {limit}, which is {most}", hint, "steps", code="too-large")
         return None, [], [], faults
+    if own.answer is not None and not answers:
+        whole.repaired("no answer is taken in this run: 'answer' was not read", "answer")
+        own = own.model_copy(update={"answer": None})
+    if own.answer is not None:
+        listed.append(_answer_step(own.answer))
     steps: list[Step | None] = []
     ids: list[str] = []
     for index, each in enumerate(listed):
@@ -360,17 +373,32 @@ def _shape_fault(
     elif kind == "missing":
         message = f"the field {name!r} is missing"
     else:
-        wanted = _WANTED.get(kind) or expected(words).replace("String should have", "text of")
+        wanted = _WANTED.get(kind) or expected(words).replace("a string with", "text of")
         message = f"{path_text(path)} must be {wanted}, got {described(given)}"
     spot.fault(message, hint, path_text(path, spot.place)[len(spot.place) :])
+
+
+def _answer_step(answer: Any) -> dict[str, Any]:
+    """The last step of a plan with an `answer`: the call that gives it."""
+    value = answer["template"] if isinstance(answer, dict) and answer.keys() == {"template"} else answer
+    return {"id": FINAL_ANSWER, "tool": FINAL_ANSWER, "arguments": {"value": value}}
+
+
+def steps_json(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The steps of a plan that `plan_json` wrote, with the last one, which gives its `answer`."""
+    answer = plan.get("answer")
+    return [*plan["steps"], *([] if answer is None else [_answer_step(answer)])]
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:
     """Write the plan as JSON, without fields that have their default. Arguments are not copied."""
     written: dict[str, Any] = {"goal": plan.goal} if plan.goal else {}
-    written["steps"] = [_step_json(step) for step in plan.steps]
+    steps = plan.steps if plan.answer is None else plan.steps[:-1]
+    written["steps"] = [_step_json(step) for step in steps]
     if plan.output_steps:
         written["output_steps"] = list(plan.output_steps)
+    if plan.answer is not None:
+        written["answer"] = plan.answer
     if plan.missing:
         written["missing"] = plan.missing
     return written

@@ -214,7 +214,7 @@ class RunWire:
         self._lines = 0
         """Number of lines of the program, or somewhat more."""
 
-    def execute(self, code: str, tools: str, inputs: str, *, keeps: bool = False) -> bytes:
+    def execute(self, code: str, tools: str, inputs: str, *, keeps: bool = False, answers: bool = False) -> bytes:
         """Encode the request that starts the run.
 
         Args:
@@ -222,15 +222,16 @@ class RunWire:
             tools: from `encode_tools`; the same for many runs.
             inputs: variables, as JSON text of an object.
             keeps: whether another program may follow, which can await calls that this one leaves in its variables.
+            answers: whether the program has `final_answer`.
 
         Raises:
             LimitReached: the request is too long.
         """
         self._lines = 1 + code.count("\n") + code.count("\r")
-        kept = ',"keeps":true' if keeps else ""
+        more = (',"keeps":true' if keeps else "") + (',"answers":true' if answers else "")
         most = self._limits.max_message_bytes
         bound = "" if most == MESSAGE_BYTES else f',"most":{most}'
-        params = f'{{"code":{encode(code)},{tools},"inputs":{inputs}{bound}{kept}}}'
+        params = f'{{"code":{encode(code)},{tools},"inputs":{inputs}{bound}{more}}}'
         data = f'{{"jsonrpc":"2.0","method":"{EXECUTE}","params":{params},"id":{self._number}}}\n'.encode()
         if len(data) > most:
             raise LimitReached("max_message_bytes", most, len(data))

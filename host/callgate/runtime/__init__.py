@@ -12,11 +12,12 @@ from callgate.lazily import names_from
 if TYPE_CHECKING:
     from callgate.program.graph.reasons import NotAGraph
 
-    from .answers import Answer
+    from .answer import Answer
     from .audit.log import AuditLog
     from .discovery.conversation import Conversation
     from .discovery.found import Described, Found, SearchResult
     from .fast_path.compilation import Compilation
+    from .final_answer import AnswerCheck, AnswerType, FinalAnswer
     from .gate.approval import Allow, ApprovalRequest, Deny
     from .gate.events import (
         CallEnded,
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
     from .redaction import Redaction
     from .result import CodeResult, PrintMark, RunError, RunUsage
     from .runtime import Runtime
-    from .session import CodeStream, Session
+    from .session import Session
+    from .streaming import CodeStream
     from .sync.conversation import SyncConversation
     from .sync.runtime import SyncRuntime
     from .sync.session import SyncSession
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Allow",
     "Answer",
+    "AnswerCheck",
+    "AnswerType",
     "ApprovalRequest",
     "AuditLog",
     "CallEnded",
@@ -59,6 +63,7 @@ __all__ = [
     "Described",
     "Displayed",
     "Event",
+    "FinalAnswer",
     "Found",
     "NotAGraph",
     "PlanApprovalRequest",
@@ -87,6 +92,7 @@ __getattr__, __dir__ = names_from(
     {
         "answers": ("Answer",),
         "audit.log": ("AuditLog",),
+        "final_answer": ("AnswerCheck", "AnswerType", "FinalAnswer"),
         "gate.approval": ("Allow", "ApprovalRequest", "Deny"),
         "gate.records": ("CallRecord",),
         "discovery.conversation": ("Conversation",),

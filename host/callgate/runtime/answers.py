@@ -14,99 +14,44 @@ from __future__ import annotations
 
 import copy
 import json
-import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import anyio
 
-from callgate.artifacts import HANDLE, NOT_HERE, Artifact, Shelf
+from callgate.artifacts import NOT_HERE, Artifact
 from callgate.errors import ConfigurationError, LimitReached, ToolError, ToolNotAllowed
 from callgate.limits import Limits
 from callgate.sandbox.backend import python_here
 from callgate.tools import CALLERS, Caller, Tool
 from callgate.tools.faults import did_you_mean
 
-from .discovery.found import Described, SearchResult
+from .answer import Answer, artifacts_of, error_text
+from .final_answer import AnswerType
 from .gate import RunGate
 from .gate.events import Event
-from .gate.watching import watched
+from .gate.watches import watched
 from .model.decoding import CUT_OFF, as_object, decoded, is_cut_off
 from .model.definitions import ALONE, Beside, Definitions
 from .model.meta import ALL_META_TOOLS, DefinitionOptions, MetaTool, meant, validated
-from .model.providers import Provider, blocks, picture_message, tool_result
+from .model.providers import Provider, picture_message, tool_result
 from .model.schemas import own_arguments, promises_object
 from .model.texts import Language
-from .pictures import Picture, pictures_of
+from .pictures import pictures_of
 from .reading import MODEL_BYTES, part_of, read_by_model
-from .result import MODEL_CHARACTERS, CodeResult, Keep, cut
+from .result import Keep
 from .session import Session
+from .writing import Writing
 
 if TYPE_CHECKING:
-    from .plans.result import PlanResult
+    from .plans.writing import PlanWriting
     from .runtime import Runtime
 
-__all__ = ["Answer", "Answers", "CallOptions", "ModelCall", "caller_of", "error_text"]
+__all__ = ["Answers", "CallOptions", "ModelCall", "caller_of"]
 
 _PROVIDERS_CODE = ("program", "code_execution_")
 """Beginnings of the names that Anthropic and OpenAI give to their own programs as callers."""
-_SHARE = MODEL_CHARACTERS // 2
-_MOST_LOOKED = 2 * MODEL_CHARACTERS
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Answer:
-    """The answer to a model's call."""
-
-    name: str
-    """The tool's own name, or the meta-tool."""
-    text: str
-    """For the model; for a tool, the text that it returned, or its result as compact JSON."""
-    ok: bool = True
-    """False if the call was refused or failed, or its program or plan did."""
-    mistake: bool = False
-    """The model's own mistake: no such tool, wrong arguments, a forbidden tool, a refused program or plan."""
-    value: Any = None
-    """The result of a tool, as a JSON value; None for meta-tools."""
-    result: CodeResult | PlanResult | SearchResult | Described | None = None
-    """The result of a meta-tool; None for tools, and for refused calls."""
-    found: tuple[str, ...] = ()
-    """Tools that a search found or that were described, by their own names, best first."""
-    tools_changed: bool = False
-    """The model's list of tools has changed: send new `Conversation.tool_definitions` before its next turn."""
-    bare: bool = False
-    """The tool promises an object, so that `structured` is `value` itself, and not ``{"result": value}``."""
-    artifacts: tuple[Artifact, ...] = ()
-    """What the program displayed and left, and the artifacts whose handles are in the result or in a plan's outputs, in
-    that order."""
-    pictures: tuple[Picture, ...] = ()
-    """Pictures for the model, beside the text: at most 4 of the `artifacts`, scaled down."""
-
-    def blocks(self, provider: Provider) -> list[dict[str, Any]]:
-        """The text and the pictures as content blocks in the form of a provider (``"mcp"`` included)."""
-        return blocks(provider, self.text, self.pictures)
-
-    def structured(self) -> dict[str, Any] | None:
-        """The answer as a JSON object, for MCP's ``structuredContent``; None if the call was refused or a tool failed.
-
-        The object fits the ``outputSchema`` of ``tool_definitions("mcp")``. Long fields are cut like `text`;
-        `truncated` names them.
-        """
-        match self.result:
-            case None if not self.ok:
-                return None
-            case None:
-                return self.value if self.bare else {"result": self.value}
-            case SearchResult() | Described() as looked:
-                return _looked(looked.to_json())
-            case run:
-                return _run(run)
-
-
-def error_text(message: str) -> str:
-    """``Error: ...`` for a model. Messages of servers often begin with that word, which is not repeated."""
-    return message if message[:5].lower() == "error" else f"Error: {message}"
 
 
 def caller_of(caller: str) -> Caller:
@@ -133,6 +78,7 @@ class CallOptions(TypedDict, total=False):
     on_event: Callable[[Event], None] | None
     session: Session | None
     pictures: bool
+    final_answer: AnswerType | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -146,6 +92,9 @@ class ModelCall:
     on_event: Callable[[Event], None] | None = None
     session: Session | None = None
     pictures: bool = True
+    final_answer: AnswerType | None = None
+    written: Writing | PlanWriting | None = None
+    """The program or plan of the call, if it began while the model wrote it."""
 
     @classmethod
     def of(cls, tools: Collection[str] | None, meta: Collection[str], options: CallOptions) -> ModelCall:
@@ -185,7 +134,7 @@ class Answers:
     async def answer(self, name: str, arguments: Mapping[str, Any] | str | None, call: ModelCall) -> Answer:
         """See `Runtime.answer`."""
         answer = await self._answered(str(name), arguments, call)
-        artifacts = answer.artifacts or _artifacts_of(answer, self.runtime._shelf)
+        artifacts = answer.artifacts or artifacts_of(answer, self.runtime._shelf)
         if not artifacts:
             return answer
         answer = replace(answer, artifacts=artifacts)
@@ -214,7 +163,12 @@ class Answers:
     async def _meta(self, name: MetaTool, given: Any, call: ModelCall) -> Answer:
         runtime = self.runtime
         if name == "execute_tool_plan":  # takes more forms than its schema says
-            plan = await runtime.execute_tool_plan(given, tools=call.tools, limits=call.limits, on_event=call.on_event)
+            if call.written is not None and not isinstance(call.written, Writing):
+                plan = replace(await call.written.finish(given, call.limits), redactor=runtime.redactor)
+            else:
+                plan = await runtime.execute_tool_plan(
+                    given, tools=call.tools, limits=call.limits, on_event=call.on_event, final_answer=call.final_answer
+                )
             mistake = plan.error is not None and plan.error.kind == "PlanRefused" and not plan.changed
             text = plan.for_model(keep=self._keep_for(call))
             if mistake and any(fault.code == "not-json" for fault in plan.faults) and is_cut_off(given):
@@ -223,10 +177,14 @@ class Answers:
         arguments = validated(name, as_object(name, given))
         if name == "execute_code":
             code = arguments["code"]
-            if call.session is not None:
+            if isinstance(call.written, Writing):
+                run = await call.written.finish(code, call.limits)
+            elif call.session is not None:
                 run = await call.session.execute_code(code, tools=call.tools, on_event=call.on_event)
             else:
-                run = await runtime.execute_code(code, tools=call.tools, limits=call.limits, on_event=call.on_event)
+                run = await runtime.execute_code(
+                    code, tools=call.tools, limits=call.limits, on_event=call.on_event, final_answer=call.final_answer
+                )
             mistake = run.error is not None and run.error.kind == "CheckFailed"
             text = run.for_model(keep=self._keep_for(call))
             return Answer(name=name, text=text, ok=run.ok, mistake=mistake, result=run)
@@ -318,33 +276,6 @@ class Answers:
         return None if len(within) == len(tools) else within
 
 
-_HANDLE = re.compile(f'"artifact": ?"({HANDLE.pattern})"')
-"""An artifact's object in JSON text."""
-_MOST_ARTIFACTS = 100
-
-
-def _artifacts_of(answer: Answer, shelf: Shelf) -> tuple[Artifact, ...]:
-    """The artifacts of an answer, each once: those of its program, and those that its result or its outputs name."""
-    texts: Iterable[str] = ()
-    made: Iterable[Artifact] = ()
-    match answer.result:
-        case SearchResult() | Described():
-            pass
-        case CodeResult() as run:
-            made = run.artifacts
-            texts = (answer.text,) if isinstance(run.value, (dict, list)) else ()
-        case None:
-            texts = (answer.text,) if answer.ok else ()
-        case plan:
-            texts = (step.result_json or "" for step in plan.steps if step.id in plan.outputs)
-    found = {each.handle: each for each in made}
-    for text in texts if len(shelf) else ():
-        for handle in _HANDLE.findall(text):
-            if len(found) < _MOST_ARTIFACTS and (kept := shelf.get(handle)) is not None:
-                found[handle] = kept
-    return tuple(found.values())
-
-
 def _hint(error: ToolError, given: str, tool: Tool | None, call: ModelCall) -> str:
     """What the model can do instead."""
     if tool is None and "did you mean" not in error.message:
@@ -367,54 +298,3 @@ def _out_of_time(tool: Tool, gate: RunGate, limits: Limits) -> str:
         return f"{over}: tool {called.name!r} was not called, since nobody had approved it by then"
     unknown = "; it may have done its work all the same: the outcome is unknown, find out before you call it again"
     return f"{over}: tool {called.name!r} had not answered by then{'' if called.repeatable else unknown}"
-
-
-def _looked(result: dict[str, Any]) -> dict[str, Any]:
-    """The result of a search as JSON, without schemas if it would be long."""
-    if len(json.dumps(result, ensure_ascii=False)) <= _MOST_LOOKED:
-        return result
-    for each in result.get("found", result.get("tools", ())):
-        each.pop("input_schema", None)
-        each.pop("output_schema", None)
-        each["description"] = cut(each["description"], 500)
-    return result
-
-
-def _run(run: CodeResult | PlanResult) -> dict[str, Any]:
-    """The result of a program or a plan as JSON, with long fields cut."""
-    truncated = set(run.truncated)
-
-    def short(name: str, value: Any, most: int = _SHARE) -> Any:
-        """The value; the beginning of its text if it is long."""
-        try:
-            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        except RecursionError:
-            truncated.add(name)
-            return "(nested too deeply to be shown)"
-        if len(text) > most:
-            truncated.add(name)
-            value = cut(text, most)
-        return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
-
-    shown: dict[str, Any] = {"ok": run.ok}
-    if isinstance(run, CodeResult):
-        shown["logs"] = short("logs", run.logs)
-        value = run.value if run.value_repr is None else run.value_repr
-        if value is not None:
-            shown["value"] = short("value", value)
-        if run.notes:
-            shown["notes"] = list(run.notes)
-        if run.artifacts:
-            shown["artifacts"] = [each.to_json() for each in run.artifacts[:_MOST_ARTIFACTS]]
-    else:
-        share = max(_SHARE // max(len(run.outputs), 1), 200)
-        shown["outputs"] = {name: short("outputs", value, share) for name, value in list(run.outputs.items())[:200]}
-        shown["steps"] = [
-            {"id": step.id, "tool": step.tool, "status": step.status, "error": step.error and cut(step.error, 500)}
-            for step in run.steps[:200]
-        ]
-        truncated.update(name for name in ("outputs", "steps") if len(getattr(run, name)) > len(shown[name]))
-    error = run.error and {
-        "kind": run.error.kind, "message": short("error", run.error.message), "line": run.error.line,
-    }  # fmt: skip
-    return {**shown, "error": error, "tool_calls": len(run.calls), "truncated": sorted(truncated)}

@@ -15,12 +15,14 @@ if TYPE_CHECKING:  # imported at first use: a host that only runs programs needs
     from callgate.sandbox.pool import WarmPool
     from callgate.search.learned import Learned
 
-    from .answers import Answer, Answers, CallOptions
+    from .answer import Answer
+    from .answers import Answers, CallOptions
     from .context_task import ContextTask
     from .discovery.conversation import Conversation
     from .discovery.found import Described, SearchResult
     from .discovery.loading import Loader
     from .discovery.search import FindOptions, ToolSearch
+    from .final_answer import AnswerType
     from .model.meta import DefinitionOptions, MetaTool
     from .model.providers import Provider
     from .run import Language
@@ -155,7 +157,8 @@ class ForModels:
                 runtime's own; a session has its own; `wall_seconds` bounds a call of one tool, too: retries, fallbacks
                 and approval included. `on_event`: called with prints, steps, call starts and call ends as they happen.
                 `session`: where ``execute_code`` runs; None: each program in a guest of its own. `pictures`: False
-                makes no `Answer.pictures`.
+                makes no `Answer.pictures`. `final_answer`: what a program or a plan may give as the task's answer: see
+                `Runtime.execute_code`; programs of a session give none.
 
         Raises:
             SandboxError: no guest could be started, or the session is over.
@@ -223,6 +226,7 @@ class ForModels:
         grows: bool = True,
         limits: Limits | None = None,
         artifacts: Shelf | None = None,
+        final_answer: AnswerType | None = None,
         **options: Unpack[DefinitionOptions],
     ) -> Conversation:
         """One model's conversation. The tools that the model finds become visible in this conversation alone.
@@ -239,6 +243,7 @@ class ForModels:
             limits: limits of its programs, plans and calls, instead of the runtime's own.
             artifacts: where its files and pictures are: a ``runtime.artifacts.shelf()`` that outlives it. By default it
                 has one of its own, which is cleared when it is left.
+            final_answer: what a program or a plan may give as the task's answer; the definitions say how.
             options: `direct`, `meta`, `tools` and the others: see `DefinitionOptions`.
 
         Raises:
@@ -256,4 +261,5 @@ class ForModels:
             grows=grows,
             limits=limits,
             artifacts=artifacts,
+            final_answer=final_answer,
         )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Callable, Collection, Iterable, Mapping
+import contextlib
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +12,11 @@ from callgate.lazily import imported
 from callgate.limits import Limits
 
 from .context_task import ContextTask
+from .final_answer import AnswerType
 from .gate import Gate
 from .gate.events import Event
-from .gate.watching import watched
+from .gate.watches import watched, watching
+from .streaming import own_tasks
 
 if TYPE_CHECKING:  # imported with the first plan: runtimes that only run programs need none of them
     from callgate.plan.estimate import PlanEstimate
@@ -22,6 +25,7 @@ if TYPE_CHECKING:  # imported with the first plan: runtimes that only run progra
 
     from .plans.result import PlanResult
     from .plans.run import ApprovePlan, PlanRun
+    from .plans.writing import PlanWriting
     from .run_redaction import RunRedaction
 
 __all__ = ["ForPlans"]
@@ -45,6 +49,7 @@ class ForPlans:
         limits: Limits | None = None,
         on_event: Callable[[Event], None] | None = None,
         approve_plan: ApprovePlan | None = None,
+        final_answer: Any = None,
     ) -> PlanResult:
         """Run a declarative plan on the host: every step begins as soon as its inputs are known. No part runs as code.
 
@@ -56,6 +61,7 @@ class ForPlans:
                 results that the host holds.
             on_event: receives the starts and ends of steps and calls.
             approve_plan: asked before the plan runs, instead of the runtime's own.
+            final_answer: the type of the plan's `answer`: see `Runtime.execute_code`.
 
         Returns:
             The result of the plan, refusals and failures included: see `PlanResult`.
@@ -65,7 +71,7 @@ class ForPlans:
         """
         self._contexts.must_be_open()
         await imported("callgate.runtime.plans.run")
-        run = self._plan(tools, limits, on_event, approve_plan)
+        run = self._plan(tools, limits, on_event, approve_plan, final_answer)
         return replace(await watched(run.gate, run.execute(plan), "plan", plan), redactor=self.redactor)
 
     async def stream_plan(
@@ -94,7 +100,20 @@ class ForPlans:
         self._contexts.must_be_open()
         await imported("callgate.runtime.plans.run")
         run = self._plan(tools, limits, on_event, approve_plan)
-        return replace(await watched(run.gate, run.execute_stream(chunks), "plan"), redactor=self.redactor)
+        return replace(await watched(run.gate, run.execute_stream(chunks), "plan", None), redactor=self.redactor)
+
+    @contextlib.asynccontextmanager
+    async def _writing_plan(self, *options: Any) -> AsyncIterator[PlanWriting]:
+        """Begin a plan that is not written yet; leaving the block ends all that it has begun. Takes the arguments of
+        `_plan`."""
+        self._contexts.must_be_open()
+        await imported("callgate.runtime.plans.run")
+        from .plans.writing import PlanWriting
+
+        run = self._plan(*options)
+        with watching(run.gate, "plan", None) as ended:
+            async with own_tasks() as tasks:
+                yield PlanWriting(tasks, run, ended)
 
     def check_plan(self, plan: Mapping[str, Any] | str, *, tools: Collection[str] | None = None) -> list[PlanFault]:
         """Find faults in a plan before it runs, errors first. Needs no open runtime."""
@@ -145,9 +164,11 @@ class ForPlans:
         limits: Limits | None = None,
         on_event: Callable[[Event], None] | None = None,
         approve_plan: ApprovePlan | None = None,
+        final_answer: Any = None,
     ) -> PlanRun:
         from .plans.run import PlanRun
 
         approve_plan = self._approve_plan if approve_plan is None else approve_plan
         limits = self.limits if limits is None else limits
-        return PlanRun(self.gate, limits, tools, on_event, approve_plan, self._shelf)
+        answer = None if final_answer is None else AnswerType.of(final_answer)
+        return PlanRun(self.gate, limits, tools, on_event, approve_plan, self._shelf, answer)

@@ -78,7 +78,9 @@ class GuestRun(GuestReader):
             size = len(run.code.encode("utf-8", "surrogatepass"))
             if size > self._limits.max_source_bytes:
                 raise LimitReached("max_source_bytes", self._limits.max_source_bytes, size)
-            request = self._wire.execute(run.code, run.offer.wire, run.inputs, keeps=run.keeps)
+            request = self._wire.execute(
+                run.code, run.offer.wire, run.inputs, keeps=run.keeps, answers=run.given is not None
+            )
         except LimitReached as reached:
             self.fail(reached)
         else:
@@ -145,6 +147,7 @@ class GuestRun(GuestReader):
             inputs=self._run.kept_inputs,
             prints=self.marks.all,
             limits=self._limits,
+            final_answer=self._run.answer if error is None else None,
         )
 
     def _left_unfinished(self) -> tuple[str, int] | None:
@@ -295,7 +298,8 @@ async def in_guest(run: CodeRun, backend: Backend, pool: WarmPool) -> CodeResult
     guest = await pool.checkout(Allowance.of(run.limits), run.files)
     guest_run = GuestRun(run, guest)
     try:
-        await guest_run.run()
+        with pool.holding():
+            await guest_run.run()
         await run.products.collect(guest, over=True)
     finally:
         if guest_run.sound:

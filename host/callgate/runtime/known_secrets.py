@@ -96,6 +96,12 @@ class KnownSecrets:
             lengths[length].add(spelling, is_whole=len(beginning) == len(secret))
             self._longest = max(self._longest, length)
 
+    def learn_from(self, other: KnownSecrets) -> None:
+        """Learn the secrets that a run inside this one has seen."""
+        for secret in other._secrets - self._secrets:
+            self.learn(secret)
+        self.full |= other.full
+
     def struck(self, text: str, *, keep_lines: bool = False, is_cut: bool = False) -> str:
         """The text without secrets, and without the beginning of one that was cut off before ``...`` or ``…``.
 

@@ -200,7 +200,7 @@ class Offer:
         """Whether an early call is harmless, of the tool and of its fallbacks."""
         seen: set[str] = set()
         while tool is not None and tool.name not in seen:
-            if not tool.read_only or tool.requires_approval:
+            if not tool.may_begin_early:
                 return False
             seen.add(tool.name)
             tool = None if tool.fallback is None else self.by_name.get(self.canonical(tool.fallback))

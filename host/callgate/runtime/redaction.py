@@ -124,17 +124,22 @@ class Redaction:
 
 
 class Redactor:
-    """Makes the redaction of a result's page, with the runtime's own rules unless others are given.
+    """Makes the redaction of a result's page, with the runtime's own rules unless others are given. It knows the
+    secrets that the redaction `seen` has seen.
 
     A pickled result is a saved one: it has none, since tools and functions stay where they are.
     """
 
-    def __init__(self, own: Redaction, registry: Registry) -> None:
+    def __init__(self, own: Redaction, registry: Registry, seen: RunRedaction | None = None) -> None:
         self._own = own
         self._registry = registry
+        self._seen = seen
 
     def __call__(self, given: Redaction | None = None) -> RunRedaction:
-        return (self._own if given is None else given).run(self._registry)
+        made = (self._own if given is None else given).run(self._registry)
+        if self._seen is not None:
+            made.learn_from(self._seen)
+        return made
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(None), ()

@@ -16,6 +16,7 @@ from callgate.limits import Limits
 from callgate.program import Finding
 from callgate.tools.names import READ_ARTIFACT
 
+from .final_answer import FinalAnswer
 from .gate.records import CallRecord
 
 if TYPE_CHECKING:
@@ -108,6 +109,8 @@ class CodeResult:
     """Findings of `check` before the run; with an error among them, nothing ran."""
     calls: list[CallRecord] = field(default_factory=list)
     """The calls that the program made, in the order in which they began."""
+    final_answer: FinalAnswer | None = None
+    """What the program gave to `final_answer`, if it was asked for an answer and ended well."""
     artifacts: list[Artifact] = field(default_factory=list)
     """What the program displayed, and the files that it left in ``/output``: see `Limits.max_artifacts`."""
     speculative: list[CallRecord] = field(default_factory=list)
@@ -141,7 +144,9 @@ class CodeResult:
     def to_dict(self) -> dict[str, Any]:
         """The whole result as JSON values. Values of the program and its calls are not copied."""
         artifacts = [each.to_json() for each in self.artifacts]
-        return plain({**members(self, "plan_of_calls", "redactor"), "artifacts": artifacts, "plan": self.plan})
+        answer = None if self.final_answer is None else json.loads(self.final_answer.json)
+        known = members(self, "plan_of_calls", "redactor")
+        return plain({**known, "artifacts": artifacts, "final_answer": answer, "plan": self.plan})
 
     def for_model(self, max_characters: int = MODEL_CHARACTERS, *, keep: Keep | None = None) -> str:
         """A short text for the model's context: the output, the value or the error, after a failure the calls, and the
@@ -160,6 +165,8 @@ class CodeResult:
             parts.append(shortened(self.logs.rstrip("\n"), share, "output.txt", keep))
         if self.error is not None:
             parts.append(shortened(self._failure(), share, "error.txt", keep))
+        elif self.final_answer is not None:
+            parts.append(f"final_answer: {shortened(self.final_answer.text, share, 'answer.txt', keep)}")
         elif self.value_repr is not None:
             between = "\n" if "\n" in self.value_repr else " "  # a table keeps its columns
             parts.append(f"Value (not JSON):{between}{shortened(self.value_repr, share, 'value.txt', keep)}")

@@ -24,14 +24,15 @@ from callgate.media import clean_name
 from callgate.protocol.run import encode
 from callgate.sandbox.backend import Files, GuestExit, Usage
 from callgate.tools.encoding import NotJson, compact_json
-from callgate_guest.wire import OUT_OF_MEMORY, LineBuffer
+from callgate_guest.wire import FINAL_ANSWER, OUT_OF_MEMORY, LineBuffer
 
+from .final_answer import AnswerType, FinalAnswer, GivenAnswer, called_after
 from .gate import Gate, RunGate
 from .gate.cache import Cache
 from .gate.events import Event
 from .offer import Offer
 from .products import Products
-from .result import CodeResult, RunError
+from .result import CodeResult, RunError, RunUsage
 
 if TYPE_CHECKING:
     from callgate.program import Finding, Policy
@@ -113,6 +114,7 @@ class CodeRun:
     """One program to run: everything except the guest."""
 
     code: str
+    """The program's text; empty while the program is written."""
     gate: RunGate
     limits: Limits
     names: tuple[str, ...]
@@ -127,6 +129,8 @@ class CodeRun:
     buffer: LineBuffer | None = None
     files: Files = field(default_factory=dict)
     """Files for the program, by names below ``/input``."""
+    given: GivenAnswer | None = None
+    """Takes the program's final answer; None if it is asked for none."""
     keeps: bool = False
     """Another program may follow on the same guest, and await calls that this one leaves in its variables."""
 
@@ -142,24 +146,40 @@ class CodeRun:
         on_event: Callable[[Event], None] | None = None,
         files: Mapping[str, Path | str | bytes | Artifact] | None = None,
         shelf: Shelf | None = None,
+        answer: AnswerType | None = None,
     ) -> CodeRun:
         """Build a run of `code`: see `Runtime.execute_code` for the arguments. Raises `ConfigurationError`."""
         if not isinstance(code, str):
             raise ConfigurationError(f"code is Python source text, not {type(code).__name__}")
         if inputs is not None and not isinstance(inputs, Mapping):
             raise ConfigurationError(f"inputs is a dict of variables and their values, not {type(inputs).__name__}")
+        taking = None if answer is None else GivenAnswer(answer)
         opened = gate.open(caller="code", limits=limits, allowed=tools, on_event=on_event, shelf=shelf)
+        if taking is not None:
+            opened.add(taking.tool)
         names: tuple[Any, ...] = tuple(inputs or ())
         for name in names:
             if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
                 raise ConfigurationError(f"inputs are bound as variables: {name!r} cannot be the name of a variable")
-            if name in opened.offer.shapes or name in _GIVEN:
+            if name in opened.offer.shapes or name in _GIVEN or (taking and name == FINAL_ANSWER):
                 raise ConfigurationError(
                     f"the input {name!r} would hide the tool, or the name, that programs are given"
                 )
         given = checked_files(files or {})
         as_json = _as_json(inputs, opened.products.shelf) if inputs else "{}"
-        return cls(code, opened, limits, names, as_json, on_event, files=given)
+        return cls(code, opened, limits, names, as_json, on_event, files=given, given=taking)
+
+    @property
+    def answer(self) -> FinalAnswer | None:
+        """The final answer, if one was accepted, once the program has ended."""
+        if self.given is None or self.given.answer is None:
+            return None
+        return replace(self.given.answer, went_on=called_after(self.gate.records, self.gate.only_reads))
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """Names that the program has beside its tools."""
+        return self.names if self.given is None else (*self.names, FINAL_ANSWER, "AnswerRejected")
 
     @property
     def kept_source(self) -> str:
@@ -172,10 +192,11 @@ class CodeRun:
         return self.inputs[:_KEPT_INPUTS]
 
     def stopped(self, error: RunError) -> CodeResult:
-        """The result of a run that ended before its program began."""
+        """The result of a run that ended before its program began. Calls that began while it was written are in it."""
         return CodeResult(
             ok=False, error=error, findings=self.findings, source=self.kept_source, inputs=self.kept_inputs,
-            limits=self.limits,
+            limits=self.limits, speculative=list(self.gate.records),
+            usage=RunUsage(tool_calls=len(self.gate.records)),
         )  # fmt: skip
 
     def check_failure(self, sandbox: str) -> CodeResult | None:
@@ -221,7 +242,7 @@ class CodeRun:
             namespaces=self.offer.namespaces,
             resolve=self.offer.resolve,
             why_absent=self.offer.vocabulary.why_absent,
-            inputs=self.names,
+            inputs=self.known,
             policy=language.policy,
             allowed_imports=language.allowed_imports,
             max_source_bytes=self.limits.max_source_bytes,

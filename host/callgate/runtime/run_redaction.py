@@ -182,6 +182,10 @@ class RunRedaction:
             case _:
                 return event
 
+    def learn_from(self, other: RunRedaction) -> None:
+        """Learn the secrets that the redaction of a run inside this one has seen."""
+        self._known.learn_from(other._known)
+
     def tool(self, name: str) -> Tool | None:
         """The tool of that name; None if the registry has none."""
         if self._registry is None:

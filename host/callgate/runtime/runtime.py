@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack
 
 import anyio
 
@@ -24,19 +24,23 @@ from callgate.search.learned import Learned
 from callgate.tools import Registry, Tool
 
 from .context_task import ContextTask
+from .final_answer import AnswerType
 from .for_models import ForModels
 from .for_plans import ForPlans
 from .gate import Approve, Gate
 from .gate.cache import Effects
 from .gate.events import Event
 from .gate.threads import Threads
-from .gate.watching import Watcher, watched
+from .gate.watches import watched
+from .gate.watching import Watcher
 from .guest_run import in_guest
 from .offer import Source, search_builtins
 from .redaction import Redaction, Redactor
 from .result import NO_SANDBOX, CodeResult
 from .run import CodeRun, Language, Looks, checked_files
-from .session import CodeStream, Session, streaming
+from .session import Session
+from .streaming import CodeStream, streaming
+from .writing import Writing, writing, written
 
 if TYPE_CHECKING:
     from callgate.program import Finding, Policy
@@ -44,11 +48,20 @@ if TYPE_CHECKING:
     from .audit.log import AuditLog
     from .fast_path.compilation import Compilation
     from .fast_path.drive import GraphDrive
+    from .fast_path.early import EarlyReads
     from .plans.run import ApprovePlan
     from .telemetry.options import Telemetry
     from .telemetry.spans import Spans
 
 __all__ = ["CodeStream", "Path", "Runtime"]
+
+
+class _RunOptions(TypedDict, total=False):
+    inputs: Mapping[str, Any] | None
+    tools: Collection[str] | None
+    on_event: Callable[[Event], None] | None
+    files: Mapping[str, str | FilePath | bytes | Artifact] | None
+
 
 Path = Literal["auto", "plan", "sandbox"]
 _PATHS: Final = ("auto", "plan", "sandbox")
@@ -151,6 +164,8 @@ class Runtime(ForModels, ForPlans):
         self._looks = Looks()
         self._drives: set[GraphDrive] = set()
         """Programs that run on the host."""
+        self._early: set[EarlyReads] = set()
+        """Calls of programs that are being written."""
         self._sandbox: tuple[Backend, WarmPool] | None = None
         if sandbox is None and (folders or packages):
             raise ConfigurationError("folders and packages are for programs in a sandbox: leave out sandbox=None")
@@ -225,6 +240,9 @@ class Runtime(ForModels, ForPlans):
     async def __aexit__(self, *error: Any) -> None:
         self._contexts.loop = None
         await self._end_drives(*self._drives)
+        with anyio.CancelScope(shield=True):
+            for early in list(self._early):
+                await early.close()
         await self._contexts.close()
         self.artifacts.clear()
 
@@ -272,6 +290,7 @@ class Runtime(ForModels, ForPlans):
         check: bool = True,
         path: Path | None = None,
         files: Mapping[str, str | FilePath | bytes | Artifact] | None = None,
+        final_answer: Any = None,
     ) -> CodeResult:
         """Run a program: as a plan on the host where it is certain to be a graph of tool calls, else in a fresh guest.
 
@@ -286,6 +305,9 @@ class Runtime(ForModels, ForPlans):
             check: check the program first, and do not run a program that is certain to fail.
             path: instead of the runtime's own: ``"sandbox"`` runs the program in a guest, ``"plan"`` on the host or not
                 at all, ``"auto"`` where it belongs. The result is the same, except `CodeResult.speculative`.
+            final_answer: the type of an answer that the program may give with ``final_answer(value)``, which ends it:
+                an annotation, or an `AnswerType` with checks of its own. What does not fit raises `AnswerRejected` in
+                the program. `CodeResult.final_answer` has the answer.
 
         Returns:
             The result of the run, failures included: see `CodeResult`.
@@ -294,23 +316,42 @@ class Runtime(ForModels, ForPlans):
             ConfigurationError: an input is not JSON, or a tool or the path does not exist.
             SandboxError: no guest can be had.
         """
+        run, path = self._new_run(
+            code, inputs=inputs, tools=tools, limits=limits, on_event=on_event, path=path, files=files,
+            final_answer=final_answer,
+        )  # fmt: skip
+        return await watched(run.gate, self._executed(run, check, path), "code", code, run.inputs)
+
+    def _new_run(
+        self, code: str, *, path: Path | None = None, limits: Limits | None = None, final_answer: Any = None,
+        **options: Unpack[_RunOptions],
+    ) -> tuple[CodeRun, Path]:  # fmt: skip
+        """A program to run, and where: see `execute_code`."""
         self._contexts.must_be_open()
         path = self._path if path is None else _checked_path(path)
-        if files:
+        if options.get("files"):
             path = self._path_with_files(path)
         if path == "sandbox":
             self._confined()
         limits = self.limits if limits is None else limits
-        run = CodeRun.of(
-            self.gate, code, limits, inputs=inputs, tools=tools, on_event=on_event, files=files, shelf=self._shelf
-        )
-        result = await watched(run.gate, self._executed(run, check, path), "code", code, run.inputs)
-        return replace(result, redactor=self.redactor)
+        answer = None if final_answer is None else AnswerType.of(final_answer)
+        return CodeRun.of(self.gate, code, limits, shelf=self._shelf, answer=answer, **options), path
 
-    async def _executed(self, run: CodeRun, check: bool, path: Path) -> CodeResult:
+    async def _executed(self, run: CodeRun, check: bool, path: Path, early: EarlyReads | None = None) -> CodeResult:
+        """Run a program whose text is complete.
+
+        Args:
+            run: the program.
+            check: see `execute_code`, like `path`.
+            early: has the calls that began while it was written.
+        """
+        return replace(await self._ran(run, check, path, early), redactor=self.redactor)
+
+    async def _ran(self, run: CodeRun, check: bool, path: Path, early: EarlyReads | None) -> CodeResult:
         code, limits = run.code, run.limits
+        self._contexts.must_be_open()  # the runtime may have been left while the program was written
         if check:
-            key = (run.offer, code, run.names, limits.max_source_bytes)
+            key = (run.offer, code, run.known, limits.max_source_bytes)
             run.findings = list(await self._looks.look(code, partial(run.check, self._language, session=False), key))
             sandbox = NO_SANDBOX if self._sandbox is None else self.backend.description
             if (stopped := run.check_failure(sandbox)) is not None:
@@ -321,7 +362,7 @@ class Runtime(ForModels, ForPlans):
             why = "" if path == "plan" else _GRAPHS_ONLY
             found = await fast_path.look(run, self._looks)
             self._contexts.must_be_open()  # the runtime may have been left meanwhile
-            result: CodeResult | None = await fast_path.execute(run, found, self._drives, in_sandbox, why)
+            result: CodeResult | None = await fast_path.execute(run, found, self._drives, in_sandbox, why, early)
             if result is not None:
                 return result
         return await self._in_sandbox(run)
@@ -339,14 +380,41 @@ class Runtime(ForModels, ForPlans):
         return await in_guest(run, *self._confined())
 
     @contextlib.asynccontextmanager
-    async def stream_code(self, code: str, **options: Any) -> AsyncIterator[CodeStream]:
+    async def stream_code(
+        self, code: str | AsyncIterable[str] | Iterable[str], **options: Any
+    ) -> AsyncIterator[CodeStream]:
         """Run a program and iterate over its events while it runs; afterwards `.result` is set.
 
         ``async with runtime.stream_code(code) as stream: async for event in stream: ...``. Takes the
         arguments of `execute_code`, except `on_event`. Leaving the block early cancels the run.
+
+        Args:
+            code: Python source; or its pieces, as a model writes them. Calls of read-only tools without approval then
+                begin as soon as their statements are there. The finished program decides: it is checked and run as any
+                other, takes the outcomes of the calls that it makes, and `CodeResult.speculative` has the rest.
+                `wall_seconds` begins with the last piece. With ``path="sandbox"``, or with files, nothing begins early.
+            options: see `execute_code`.
         """
-        async with streaming(lambda put: self.execute_code(code, on_event=put, **options)) as stream:
+        run: Callable[..., Awaitable[CodeResult]] = (
+            partial(self.execute_code, code) if isinstance(code, str) else partial(self._execute_written, code)
+        )
+        async with streaming(lambda put: run(on_event=put, **options)) as stream:
             yield stream
+
+    async def _execute_written(self, chunks: AsyncIterable[str] | Iterable[str], **options: Any) -> CodeResult:
+        async with self._writing(**options) as begun:
+            return await written(begun, chunks)
+
+    @contextlib.asynccontextmanager
+    async def _writing(self, *, check: bool = True, **options: Any) -> AsyncIterator[Writing]:
+        """Begin a program that is not written yet: see `stream_code`. Takes the arguments of `execute_code`."""
+        run, path = self._new_run("", **options)
+        finish = partial(self._executed, run, check, path)
+        if path != "sandbox":
+            await imported("callgate.runtime.fast_path.path")
+        early = None if path == "sandbox" else self._early
+        async with writing(run, self._looks, finish, early) as begun:
+            yield begun
 
     @contextlib.asynccontextmanager
     async def session(

@@ -1,11 +1,8 @@
-"""Two ways to run programs beside a plain call: `Session`, a guest whose variables stay, and `CodeStream`, a program's
-events as an async iterator."""
+"""`Session`: a guest whose variables stay between programs."""
 
 from __future__ import annotations
 
-import contextlib
-import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -19,7 +16,7 @@ from callgate.sandbox.backend import Guest
 from callgate_guest.wire import LineBuffer
 
 from .gate.events import Event
-from .gate.watching import watched
+from .gate.watches import watched
 from .guest_run import GuestRun
 from .products import Products
 from .result import CodeResult, RunError
@@ -28,7 +25,7 @@ from .run import CodeRun
 if TYPE_CHECKING:
     from .runtime import Runtime
 
-__all__ = ["CodeStream", "Session", "streaming"]
+__all__ = ["Session"]
 
 
 class Session:
@@ -103,7 +100,8 @@ class Session:
     async def _ran(self, run: GuestRun, products: Products) -> CodeResult:
         exit, whole = None, False
         try:
-            await run.run()
+            with self._runtime._pool.holding():
+                await run.run()
             await products.collect(self._guest)
             whole = True
         finally:
@@ -117,41 +115,3 @@ class Session:
         """Close the session before its guest is ended."""
         self._closed = True
         self._over = self._over or "its block was left"
-
-
-class CodeStream:
-    """Events of a running program, to iterate over once. `result` is set when the iteration has ended."""
-
-    def __init__(self) -> None:
-        self.result: CodeResult | None = None
-        self._put, self._events = anyio.create_memory_object_stream[Event](math.inf)
-
-    # not an async generator, since trio warns if a loop leaves one unfinished
-
-    def __aiter__(self) -> CodeStream:
-        return self
-
-    async def __anext__(self) -> Event:
-        try:
-            return await self._events.__anext__()
-        except anyio.ClosedResourceError:  # the block was left
-            raise StopAsyncIteration from None
-
-
-@contextlib.asynccontextmanager
-async def streaming(execute: Callable[[Callable[[Event], None]], Awaitable[CodeResult]]) -> AsyncIterator[CodeStream]:
-    """Run `execute` with a listener that feeds the stream; leaving the block early cancels the run."""
-    stream = CodeStream()
-
-    async def run() -> None:
-        with stream._put:
-            stream.result = await execute(stream._put.send_nowait)
-
-    try:
-        with stream._events:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(run)
-                yield stream
-                tasks.cancel_scope.cancel()
-    except BaseExceptionGroup as group:  # raise a single error without the task group's wrapper
-        raise (group.exceptions[0] if len(group.exceptions) == 1 else group) from None

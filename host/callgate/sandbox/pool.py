@@ -1,13 +1,20 @@
 """A warm pool: guests opened ahead for one allowance, refilled in the background, bounded in all.
 
 Decides which run gets a guest, and when. Knows no kind of backend.
+
+A program may wait for a tool that needs a guest itself: of an agent that writes programs, for instance. So a run that
+asks for a guest says, by its context (`WarmPool.holding`), which guests wait for it, of this pool and of others. It
+queues if any guest of its pool will come free: one that waits for nobody in a queue, or for somebody who will get a
+guest. Otherwise nobody in the circle ever would, and the run that completes it gets `SandboxBusy` at once.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import deque
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import anyio
 import anyio.abc
@@ -27,6 +34,47 @@ _ENDS_AT_A_TIME = 4
 logger = logging.getLogger("callgate")
 
 
+class _Held:
+    """A guest that runs a program."""
+
+    __slots__ = ("over", "pool")
+
+    def __init__(self, pool: WarmPool) -> None:
+        self.pool = pool
+        self.over = False
+
+
+_held: ContextVar[tuple[_Held, ...]] = ContextVar("callgate_held_guests", default=())
+"""The guests whose programs wait for what runs in this context."""
+
+
+class _Queued:
+    """A run in the queue of a pool."""
+
+    __slots__ = ("holders", "pool")
+
+    def __init__(self, pool: WarmPool) -> None:
+        self.pool = pool
+        self.holders = _held.get()
+        """The guests that wait for it."""
+
+    def never_comes(self) -> bool:
+        """Whether it would wait for itself, or for others in queues that wait for it."""
+        stuck = [*_queues, self]
+        while self.holders and self in stuck:
+            waiting = {held for each in stuck for held in each.holders if not held.over}
+            busy = Counter(held.pool for held in waiting)
+            still = [each for each in stuck if busy[each.pool] >= each.pool.max_guests]
+            if len(still) == len(stuck):
+                return True
+            stuck = still
+        return False
+
+
+_queues: list[_Queued] = []
+"""The runs in the queues of all pools."""
+
+
 class WarmPool:
     """Guests ready to use.
 
@@ -44,7 +92,7 @@ class WarmPool:
         self._backend = backend
         self._allowance = allowance
         self._size = size
-        self._max_guests = max_guests
+        self.max_guests = max_guests
         self._queue_seconds = queue_seconds
         self.on_miss: Callable[[], None] = lambda: None
         """Called when a guest is opened while a run waits for it."""
@@ -59,7 +107,7 @@ class WarmPool:
     @property
     def in_use(self) -> int:
         """Guests that have a run or a session, or are being opened for one."""
-        return self._max_guests - self._slots.value
+        return self.max_guests - self._slots.value
 
     @property
     def idle(self) -> int:
@@ -68,7 +116,7 @@ class WarmPool:
 
     async def __aenter__(self) -> WarmPool:
         # these belong to one event loop, and the pool may be entered again in another
-        self._slots, self._wanted = anyio.Semaphore(self._max_guests), anyio.Event()
+        self._slots, self._wanted = anyio.Semaphore(self.max_guests), anyio.Event()
         self._resting.clear()
         self._tasks = anyio.create_task_group()
         await self._tasks.__aenter__()
@@ -95,19 +143,14 @@ class WarmPool:
         """A fresh guest for one run or one session; give it back with `checkin`. One with files is opened on demand.
 
         Raises:
-            SandboxBusy: `max_guests` are in use, and none came free within `queue_seconds`.
+            SandboxBusy: `max_guests` are in use, and none came free within `queue_seconds`; or all of them wait for
+                this run or for others in the queue, and none can come free.
             SandboxError: no guest can be opened.
         """
         try:
             self._slots.acquire_nowait()
         except anyio.WouldBlock:
-            with anyio.move_on_after(self._queue_seconds) as waiting:
-                await self._slots.acquire()
-            if waiting.cancelled_caught:
-                raise SandboxBusy(
-                    f"{self._max_guests} programs are running and none ended within {self._queue_seconds:g} s: "
-                    "raise max_guests, or run fewer at a time"
-                ) from None
+            await self._queue()
         try:
             if files:
                 self.on_miss()
@@ -129,6 +172,37 @@ class WarmPool:
         except BaseException:
             self._slots.release()
             raise
+
+    async def _queue(self) -> None:
+        """Wait for a place. Raises `SandboxBusy`."""
+        most, queued = self.max_guests, _Queued(self)
+        if queued.never_comes():
+            raise SandboxBusy(
+                f"{'the one guest' if most == 1 else f'all {most} guests'} would wait for this program, or for others "
+                "that are waiting for a guest: raise max_guests, or do without a program inside a program's call"
+            )
+        _queues.append(queued)
+        try:
+            with anyio.move_on_after(self._queue_seconds) as scope:
+                await self._slots.acquire()
+        finally:
+            _queues.remove(queued)
+        if scope.cancelled_caught:
+            raise SandboxBusy(
+                f"{most} programs are running and none ended within {self._queue_seconds:g} s: "
+                "raise max_guests, or run fewer at a time"
+            )
+
+    @contextmanager
+    def holding(self) -> Iterator[None]:
+        """A block in which a program runs on a guest of this pool: what its calls start is waited for by that guest."""
+        before, held = _held.get(), _Held(self)
+        _held.set((*before, held))
+        try:
+            yield
+        finally:
+            held.over = True
+            _held.set(before)  # `reset` would fail if the run is cancelled in another context
 
     def checkin(self, guest: Guest) -> None:
         """The run is over: kill the guest now, and close it in the background."""

@@ -19,10 +19,11 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import re
 import typing
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import pydantic
 import pydantic_core
@@ -398,8 +399,19 @@ def broken_contract(tool: str, problem: str) -> ToolError:
     return ToolError(f"tool {tool!r} returned what it must not: {problem}", tool=tool)
 
 
+_SIZED: Final = re.compile(r"(\w+) should have (.+?)(?: after validation, not .+)?$")
+"""A message about a size; what the size was, the value beside it shows."""
+_KINDS: Final = {
+    "String": "a string", "Dictionary": "an object",
+    **dict.fromkeys(("List", "Tuple", "Set", "Frozenset", "Deque"), "an array"),
+}  # fmt: skip
+
+
 def expected(message: str) -> str:
     """pydantic's message as an expectation: ``Input should be a valid integer`` becomes ``a valid integer``."""
+    if (sized := _SIZED.match(message)) is not None and (kind := _KINDS.get(sized[1])) is not None:
+        return f"{kind} with {sized[2]}"[:300]
+    message = message.replace("String should match pattern ", "a string that matches ", 1)
     return message.removeprefix("Input should be ").removeprefix("Value error, ")[:300]
 
 

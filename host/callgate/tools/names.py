@@ -33,6 +33,8 @@ RESERVED_NAMES = frozenset(
         "print",
         "execute",
         "cancel",
+        # of programs alone
+        "final_answer",
         # meta-tools
         "execute_code",
         "execute_tool_plan",

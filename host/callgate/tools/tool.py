@@ -115,6 +115,9 @@ class Tool:
     """Bounds the calls that run at the same time, together with other tools that have the same object; the tools of an
     MCP server have one. None: the run's `max_concurrent_calls` alone. Sync tools share a runtime's 40 threads."""
 
+    waits_its_turn: bool = field(default=False, repr=False)
+    """Begins when its caller comes to it, never earlier: an agent's task costs money, also where nothing uses it."""
+
     input_schema: dict[str, Any] = field(init=False, repr=False)
     """JSON Schema of the arguments: an object."""
     output_schema: dict[str, Any] | None = field(init=False, repr=False)
@@ -244,6 +247,11 @@ class Tool:
     def repeatable(self) -> bool:
         """Whether a second call is harmless."""
         return self.read_only or self.idempotent
+
+    @property
+    def may_begin_early(self) -> bool:
+        """Whether a call is harmless that nothing may ever use."""
+        return self.read_only and not self.requires_approval and not self.waits_its_turn
 
     @cached_property
     def secret_arguments(self) -> SecretPlace | None:

@@ -9,6 +9,8 @@ from typing import Any
 
 import anyio
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agent.loop.scripted_runs import asked_for_an_answer, look, looks, of, play, sandboxed
 from callgate import ConfigurationError, ModelUnavailable, Runtime, tool
@@ -251,3 +253,71 @@ async def test_from_nine_tenths_of_the_time_on_the_next_request_is_the_last(tmp_
         result = await Agent(model, runtime, mode="direct", budget=Budget(seconds=1_000)).resume(file)
     assert (result.outcome, result.reason) == ("answered", "it was the last turn of the budget")
     assert model.requests[0].tool_choice == "none"
+
+
+BUDGETS = st.builds(
+    Budget,
+    turns=st.none() | st.integers(1, 50),
+    tokens=st.none() | st.integers(1, 100_000),
+    cost=st.none() | st.floats(0.000_001, 10),
+    seconds=st.none() | st.floats(0.01, 1_000),
+)
+SPENT = st.builds(
+    Spent, turns=st.integers(0, 60), tokens=st.integers(0, 120_000), cost=st.floats(0, 12), seconds=st.floats(0, 1_100)
+)
+
+
+@given(BUDGETS, SPENT, st.lists(st.tuples(BUDGETS, st.floats(0, 1)), max_size=6))
+def test_the_parts_of_a_budget_are_never_more_than_what_is_left_of_it(
+    outer: Budget, spent: Spent, inner: list[tuple[Budget, float]]
+) -> None:
+    """Each begins while those before it are at work and have used a share of their parts."""
+    rests: list[Spent] = []
+    for own, used in inner:
+        try:
+            part = outer.part(own, spent, rests, seconds=500)
+        except ValueError:
+            continue
+        for name in ("turns", "tokens", "cost", "seconds"):
+            wanted, got = getattr(own, name), getattr(part, name)
+            assert wanted is None or got <= wanted
+            assert got is not None or (wanted is None and (getattr(outer, name) is None))
+        assert part.seconds is not None
+        assert part.seconds <= 450
+        now = Spent(
+            turns=int((part.turns or 0) * used), tokens=int((part.tokens or 0) * used), cost=(part.cost or 0) * used
+        )
+        spent = Spent(
+            turns=spent.turns + now.turns, tokens=spent.tokens + now.tokens, cost=(spent.cost or 0) + (now.cost or 0),
+            seconds=spent.seconds,
+        )  # fmt: skip
+        rests.append(part.rest(now))
+        for name in ("turns", "tokens", "cost"):
+            allowed, taken = getattr(outer, name), getattr(spent, name) + sum(getattr(each, name) for each in rests)
+            keeps = {"turns": 1, "tokens": 0, "cost": 0}[name]
+            assert allowed is None or taken <= (allowed - keeps) * (1 + 1e-9)
+
+
+def test_a_part_is_the_whole_budget_or_half_of_what_is_left() -> None:
+    outer, spent = Budget(turns=21, tokens=20_000, cost=1.0, seconds=100), Spent(turns=4, tokens=2_000, cost=0.1)
+    small = Budget(turns=16, tokens=16_200, cost=0.81, seconds=90)
+    assert outer.part(small, spent, [], 1_000) == small
+    large = Budget(turns=17, tokens=16_201, cost=0.82, seconds=91)
+    assert outer.part(large, spent, [], 1_000) == Budget(turns=8, tokens=9_000, cost=0.45, seconds=90)
+    beside = [Spent(turns=10, tokens=10_000, cost=0.5)]
+    assert outer.part(Budget(), spent, beside, 10) == Budget(turns=3, tokens=4_000, cost=0.2, seconds=9)
+
+
+@pytest.mark.parametrize(
+    ("outer", "spent", "words"),
+    [
+        (Budget(turns=5), Spent(turns=4), "4 of 5 turns are spent, or reserved for other agents"),
+        (Budget(tokens=10), Spent(tokens=10), "10 of 10 tokens are spent, or reserved for other agents"),
+        (Budget(cost=0.5), Spent(cost=0.75), "0.75 of 0.5 dollars are spent, or reserved for other agents"),
+        (Budget(cost=0.5), Spent(cost=None), "what was spent is not known"),
+        (Budget(seconds=5), Spent(seconds=5), "the time is over"),
+    ],
+)
+def test_nothing_left_has_no_part(outer: Budget, spent: Spent, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        outer.part(Budget(), spent, [], 60)

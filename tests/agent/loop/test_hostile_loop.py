@@ -12,6 +12,7 @@ from agent.loop.resuming import World, begun, file_of
 from callgate import Runtime, tool
 from callgate.agent.events import CallEnded
 from callgate.agent.loop import transcript as transcript_file
+from callgate.agent.loop import transcript_lines
 from callgate.agent.loop.agent import Agent
 from callgate.agent.loop.transcript import read_transcript
 from callgate.agent.models.model import ToolCall, ToolReplies, User
@@ -61,7 +62,7 @@ async def test_a_transcript_that_grows_without_end_can_still_be_read(
         )
         ended = [line.event for line in read_transcript(file) if isinstance(line.event, CallEnded)]
         assert len(ended) == 7
-        kept = [each.run is not None and each.run["steps"] != transcript_file._OMITTED for each in ended]
+        kept = [each.run is not None and each.run["steps"] != transcript_lines._OMITTED for each in ended]
         assert kept == sorted(kept, reverse=True)
         assert (kept[0], kept[-1]) == (True, False)
         result = await Agent(ScriptedModel(["done"]), runtime, **options).resume(file)

@@ -67,6 +67,29 @@ async def test_a_task_has_its_answer_turns_calls_and_nested_runs_and_a_transcrip
     assert agent_page([line.event for line in lines]) == page
 
 
+ANSWERS: dict[str, Any] = {
+    "program": [Calls(("execute_code", {"code": "final_answer(await double(21))"}))],
+    "plan": [Calls(("execute_tool_plan", {**PLAN, "answer": "$ref:sum"}))],
+    "model": [
+        Calls(("execute_code", {"code": "final_answer(await double(21))"}), ("double", {"number": 1})),
+        "It is 42.",
+    ],
+}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("by", ANSWERS)
+async def test_a_page_says_who_gave_the_answer(by: str) -> None:
+    async with Runtime([double], sandbox=None) as runtime:
+        mode = "plan" if by == "plan" else "code"
+        result = await Agent(ScriptedModel(ANSWERS[by]), runtime, mode=mode, one_turn="offer").run("Double 21.")
+        stopped = await Agent(ScriptedModel(["a", "b", "c"]), runtime, mode="direct", output_type=int).run("Double 21.")
+    told = Checked(result.trace()).text
+    assert re.search(rf"answered by\s*{by}|{by}\s*answered by", told), told
+    assert (f"this {by} gave the answer of the task" in told) == (by != "model")
+    assert "answered by" not in Checked(stopped.trace()).text
+
+
 def hostile_task(text: str) -> list[AgentEvent]:
     """Events with this text in every field."""
     plan, run, steps = {text: [text]}, hostile_program(text).to_dict(), hostile_plan(text)
@@ -143,3 +166,28 @@ def test_the_page_of_a_long_task_stays_small_and_counts_what_it_leaves_out() -> 
     assert len(page.encode()) < 10_000_000
     assert re.search("… and [0-9,]+ more turns", page)
     Checked(page)
+
+
+@pytest.mark.anyio
+async def test_an_agent_inside_an_agent_has_its_turns_in_the_call_and_its_secrets_are_redacted(tmp_path: Path) -> None:
+    @tool
+    async def login(password: str) -> str:
+        """Logs in."""
+        return f"in with {password}"
+
+    async with Runtime([double, login], sandbox=None) as runtime:
+        deep = Agent(ScriptedModel([Calls(("login", {"password": "hunter22"})), "deep <i>in</i>"]), runtime)
+        runtime.registry.add(deep.as_tool("deepest", "Deep."))
+        middle = Agent(ScriptedModel([Calls(("deepest", {"task": "Go <deep>."})), "middle"]), runtime)
+        runtime.registry.add(middle.as_tool("middle", "In the middle."))
+        agent = Agent(
+            ScriptedModel([Calls(("middle", {"task": "Go."})), "out"]), runtime, transcript=tmp_path / "t.jsonl"
+        )
+        result = await agent.run("Ask them.")
+    page = result.save_trace(tmp_path / "out.html").read_text(encoding="utf-8")
+    told = Checked(page).text
+    for words in ("agent middle", "agent deepest", "Go <deep>.", "deep <i>in</i>", "in with [redacted]"):
+        assert words in " ".join(told.split())
+    assert "hunter22" not in page
+    lines = read_transcript(tmp_path / "t.jsonl")
+    assert agent_page([line.event for line in lines]) == page

@@ -17,7 +17,7 @@ from callgate.agent.events import CallEnded
 from callgate.agent.loop.agent import Agent
 from callgate.agent.loop.budget import Budget
 from callgate.agent.loop.result import AgentResult
-from callgate.agent.loop.task_state import shortened
+from callgate.agent.loop.shortening import shortened
 from callgate.agent.loop.transcript import read_transcript
 from callgate.agent.models.messages_json import pictures_in
 from callgate.agent.models.model import Assistant, Message, ModelProvider, Request, ToolCall, ToolReplies, ToolReply

@@ -16,6 +16,7 @@ from callgate import ConfigurationError, ModelUnavailable, Runtime, ToolError, t
 from callgate.agent.events import (
     CallProgress,
     Faulted,
+    InnerEvent,
     ModelReplied,
     Planned,
     PlannedRun,
@@ -103,6 +104,24 @@ def kinds(result: AgentResult, *of_kinds: type[Any]) -> list[str]:
 
 
 # an answer
+
+
+async def test_an_agent_in_a_plan_made_beforehand_counts_in_the_task() -> None:
+    model = ScriptedModel(
+        [chain(("ask_expert", {"task": "How tough are they?"})), Say(ANSWER, usage=Usage(input_tokens=1))]
+    )
+    settings = PlannerSettings(retry_backoff="none")
+    async with Runtime([], sandbox=None) as runtime:
+        expert = Agent(ScriptedModel([Say("4", usage=Usage(input_tokens=1_000_000))]), runtime, mode="direct")
+        runtime.registry.add(expert.as_tool("ask_expert", "Knows the units and their stats.", category="search"))
+        orchestrator = ToolOrchestrator(runtime, settings=settings)
+        answerer = PlannedAnswerer(ToolPlanner(runtime, model, settings=settings), orchestrator, model)
+        with anyio.fail_after(20):
+            result = await Agent(model, runtime, answerer=answerer, mode="direct").run(TASK)
+    assert (result.outcome, result.answer) == ("answered", ANSWER)
+    inside = of(result, InnerEvent)
+    assert {(each.turn, each.call, each.agent) for each in inside} == {(0, "", "ask_expert")}
+    assert result.usage.input_tokens > 1_000_000
 
 
 async def test_a_task_is_planned_run_and_answered_and_each_has_its_line(tmp_path: Path) -> None:

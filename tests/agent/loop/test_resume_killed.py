@@ -58,6 +58,16 @@ async def send(to: str) -> str:
 
 
 TOOLS = [look, send]
+
+
+def add_agents(runtime):
+    """Agents that are tools: one that sends, and one that only looks."""
+    from callgate.agent import Agent, Calls, ScriptedModel
+
+    for name, tool, argument in [("sender", "send", "to"), ("looker", "look", "at")]:
+        turns = [Calls((tool, {argument: "inside 1"})), Calls((tool, {argument: "inside 2"})), "done inside"]
+        agent = Agent(ScriptedModel(turns), runtime, mode="direct", tools=[tool])
+        runtime.registry.add(agent.as_tool(name, "Does it."))
 '''
 
 RUN = """
@@ -66,7 +76,7 @@ import anyio
 from callgate import Runtime
 from callgate.agent.loop.agent import Agent
 from callgate.agent.models.scripted import Calls, ScriptedModel
-from tools_of_the_test import TOOLS
+from tools_of_the_test import TOOLS, add_agents
 
 FIRST = Calls(("look", {"at": "1"}), ("send", {"to": "1"}))
 PLAN = {"steps": [
@@ -78,6 +88,8 @@ THEN = {
     "direct": Calls(("look", {"at": "2"}), ("send", {"to": "2"}), ("send", {"to": "3"})),
     "plan": Calls(("execute_tool_plan", PLAN)),
     "code": Calls(("execute_code", {"code": CODE})),
+    "sender": Calls(("sender", {"task": "Send it."})),
+    "looker": Calls(("looker", {"task": "Look at it."})),
 }[sys.argv[2]]
 
 
@@ -85,8 +97,10 @@ async def main():
     model = ScriptedModel([FIRST, THEN, "done"], provider="anthropic")
     sandbox = None if sys.argv[2] != "code" else "auto"
     async with Runtime(TOOLS, sandbox=sandbox) as runtime:
+        add_agents(runtime)
         most = int(sys.argv[3])
-        agent = Agent(model, runtime, mode=sys.argv[2], transcript=sys.argv[1], max_parallel_tool_calls=most)
+        mode = "direct" if sys.argv[2].endswith("er") else sys.argv[2]
+        agent = Agent(model, runtime, mode=mode, transcript=sys.argv[1], max_parallel_tool_calls=most)
         await agent.run("Do it")
 
 
@@ -123,6 +137,7 @@ class Killed:
         tools: dict[str, Any] = {}
         exec((self.folder / "tools_of_the_test.py").read_text(), tools)
         async with Runtime(tools["TOOLS"], sandbox=None) as runtime:
+            tools["add_agents"](runtime)
             return await Agent(ScriptedModel(turns), runtime, mode="direct").resume(self.file)
 
     def kinds(self) -> list[str]:
@@ -170,6 +185,26 @@ async def test_in_a_plan_or_a_program(tmp_path: Path, monkeypatch: pytest.Monkey
     result = await killed.resume(monkeypatch, "done")
     assert (result.outcome, killed.was_done()) == ("answered", before)
     assert list(told(result).values()) == [OUTCOME_UNKNOWN]
+
+
+async def test_in_an_agent_inside_the_task_that_sends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    killed = Killed(tmp_path, "sender", "send inside 2")
+    assert killed.kinds()[-1] == "inner_event"
+    before = killed.was_done()
+    assert before == ["look 1", "send 1", "send inside 1", "send inside 2"]
+    result = await killed.resume(monkeypatch, "done")
+    assert (result.answer, killed.was_done()) == ("done", before)
+    assert list(told(result).values()) == [OUTCOME_UNKNOWN]
+    assert result.turns == 5  # two of the agent's before, and none of it after
+
+
+async def test_in_an_agent_inside_the_task_that_only_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    killed = Killed(tmp_path, "looker", "look inside 2")
+    result = await killed.resume(monkeypatch, "done")
+    looks = ["look inside 1", "look inside 2"]
+    assert killed.was_done() == ["look 1", "send 1", *looks, *looks]
+    assert (result.answer, list(told(result).values())) == ("done", ["done inside"])
+    assert result.turns == 8  # two of the agent's before, and three after
 
 
 async def test_again_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

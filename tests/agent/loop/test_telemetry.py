@@ -55,7 +55,7 @@ async def test_a_task_is_one_tree_with_usage_and_its_transcripts_id(
     providers: Providers, tmp_path: Path, stream: bool
 ) -> None:
     async with Runtime([weather], sandbox=None, telemetry=telemetry(providers)) as runtime:
-        listener: dict[str, Any] = {"on_event": lambda event: None} if stream else {}
+        listener: dict[str, Any] = {"on_event": lambda event: None} if stream else {"stream": False}
         result, _ = await play(
             runtime, Calls(("weather", {"city": "Oslo"})), Say("4"), transcript=tmp_path / "t.jsonl", **listener
         )

@@ -10,7 +10,7 @@ import pytest
 from agent.loop.scripted_runs import faults, play
 from callgate import ContextExceeded, Runtime, tool
 from callgate.agent.loop.agent import Agent
-from callgate.agent.loop.task_state import SHORTENED, shortened
+from callgate.agent.loop.shortening import SHORTENED, shortened
 from callgate.agent.models.model import Assistant, Message, Request, ToolCall, ToolReplies, ToolReply, User
 from callgate.agent.models.scripted import Calls, ScriptedModel
 

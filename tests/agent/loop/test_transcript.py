@@ -18,10 +18,12 @@ from hypothesis import strategies as st
 
 from callgate import Runtime, tool
 from callgate.agent.events import (
+    MAX_DEPTH,
     AgentEvent,
     CallEnded,
     CallProgress,
     Faulted,
+    InnerEvent,
     MessageAdded,
     ModelReplied,
     TaskBegan,
@@ -161,6 +163,15 @@ def test_of_a_large_run_the_large_parts_are_left_out(tmp_path: Path) -> None:
     assert len(read_transcript(tmp_path / "t.jsonl")) == 6
 
 
+def test_of_the_run_of_an_agent_inside_an_agent_too(tmp_path: Path) -> None:
+    event: Any = ended({"kind": "code", "value": "x" * MAX_LINE_BYTES, "calls": [1]})
+    for _ in range(2):
+        event = InnerEvent(turn=1, call="1", agent="a", task="t", event=event)
+    (line,) = written(tmp_path / "t.jsonl", event)
+    assert line["event"]["event"]["run"] == {"kind": "code", "value": OMITTED, "calls": [1]}
+    assert len(read_transcript(tmp_path / "t.jsonl")) == 1
+
+
 def replied(message: Assistant) -> ModelReplied:
     return ModelReplied(turn=1, message=message, ended="calls", usage=Usage(), seconds=0)
 
@@ -281,6 +292,12 @@ def changed(**fields: Any) -> bytes:
     return json.dumps({**GOOD, **fields}).encode()
 
 
+def inner(depth: int, event: Any) -> dict[str, Any]:
+    for _ in range(depth):
+        event = {"kind": "inner_event", "turn": 1, "call": "1", "agent": "a", "task": "t", "event": event}
+    return {"v": 1, "at": GOOD["at"], **event}
+
+
 DAMAGES: dict[str, tuple[bytes, str]] = {
     "empty": (b"", "it is not JSON"),
     "prose": (b"all is well", "it is not JSON"),
@@ -299,6 +316,11 @@ DAMAGES: dict[str, tuple[bytes, str]] = {
     "no zone": (changed(at="2026-01-31T12:00:00"), "at: Input should have timezone info"),
     "type": (changed(turn="one"), "turn: Input should be a valid integer"),
     "choice": (changed(fault="fire"), "fault: Input should be 'arguments'"),
+    "inner of no kind": (json.dumps(inner(1, {})).encode(), "an event in it is not an object with a kind"),
+    "inner of a list": (json.dumps(inner(1, [])).encode(), "an event in it is not an object with a kind"),
+    "inner words": (json.dumps(inner(1, {"kind": "text_arrived"})).encode(), "there is no kind 'text_arrived'"),
+    "inner too deep": (json.dumps(inner(MAX_DEPTH + 1, GOOD)).encode(), "it has more than 8 agents inside each other"),
+    "inner with no call": (changed(kind="inner_event"), "call: Field required"),
     "missing": (json.dumps({k: v for k, v in GOOD.items() if k != "turn"}).encode(), "turn: Field required"),
 }
 
@@ -377,7 +399,16 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:
     return cast("st.SearchStrategy[Any]", simple[hint])
 
 
-EVENTS = st.one_of(*(values_of(kind) for kind in get_args(AgentEvent) if kind not in (TextArrived, CallProgress)))
+NO_LINES = (TextArrived, CallProgress, InnerEvent)
+OWN = st.one_of(*(values_of(kind) for kind in get_args(AgentEvent) if kind not in NO_LINES))
+
+
+def inside(events: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    text = st.text(max_size=5)
+    return st.builds(InnerEvent, turn=st.integers(), call=text, agent=text, task=text, event=events)
+
+
+EVENTS = OWN | inside(OWN) | inside(inside(OWN))
 
 
 @given(st.lists(EVENTS, max_size=3))

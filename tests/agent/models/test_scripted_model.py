@@ -77,6 +77,15 @@ async def test_text_and_arguments_are_told_in_pieces() -> None:
     assert next(each.name for each in told if each.call == 0) == "weather"
 
 
+async def test_a_long_text_is_told_in_a_bounded_number_of_pieces() -> None:
+    told: list[Delta] = []
+    text = "x" * 10_000_001
+    await ScriptedModel([Say(text, calls=Calls(("save", {"text": text})))]).ask(REQUEST, on_delta=told.append)
+    assert len(told) < 25_000
+    assert "".join(each.text for each in told) == text
+    assert "".join(each.arguments for each in told) == f'{{"text": "{text}"}}'
+
+
 async def test_four_characters_are_a_token() -> None:
     model = ScriptedModel(["eight ch", Say("a", usage=Usage(input_tokens=5))])
     first, second = await model.ask(REQUEST), await model.ask(REQUEST)

@@ -11,7 +11,8 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 
 from callgate import Limits, Runtime, Telemetry, tool
-from callgate.runtime.gate.watching import RunStart, RunWatches
+from callgate.runtime.gate.watches import RunWatches
+from callgate.runtime.gate.watching import RunStart
 
 CALLS = 3000
 ROUNDS = 7

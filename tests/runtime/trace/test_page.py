@@ -286,3 +286,11 @@ def test_the_page_of_10000_hostile_steps_stays_small() -> None:
     page = ran(*steps, goal="<" * 100_000).trace()
     assert len(page.encode()) < MOST_BYTES
     assert re.search("… and [0-9,]+ more steps", page)
+
+
+def test_a_call_that_began_while_the_program_was_written_says_so() -> None:
+    text = text_of(program(calls=[call(1, -2.2, 0.5, 1, early=True), call(2, 0.1, 0.1, 1, early=True)]).trace())
+    assert "2.20 s before the start, while the program was written, took 500 ms" in text
+    assert "100 ms after the start, before the program came to it, took 100 ms" in text
+    assert "Calls at the left edge began while the program was written." in text
+    assert "while the program was written" not in text_of(program().trace())

@@ -6,7 +6,8 @@ import os
 import secrets
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, Unpack
 
 from callgate.agent.events import Resumed, TaskBegan
 from callgate.agent.models.fitting import MAX_PICTURES
@@ -16,8 +17,12 @@ from callgate.agent.routing.offers import mode_of
 from callgate.errors import ConfigurationError
 from callgate.runtime.pictures import pictures_of
 from callgate.runtime.sync.elsewhere import wait_for
+from callgate.tools import Tool
+from callgate.tools.tool import ToolOptions
 
-from .event_log import EventLog
+from .as_tool import tool_of
+from .budget import Budget
+from .event_log import CallHere, EventLog
 from .options import MAX_TASK_CHARACTERS, AgentOptions
 from .redacted import RedactedEvents
 from .result import AgentResult, result_of
@@ -59,7 +64,8 @@ class Agent(AgentOptions):
             ``auto``.
         transcript: a file that is not there yet, or a folder for files named by the time. None keeps none.
         on_event: called with each event, in the event loop and in order: it should be quick. What it raises is logged.
-        stream: whether `on_event` receives the model's words as they come.
+        stream: whether the model's replies are taken as they come: `on_event` receives the words, and programs begin
+            their reads while the model writes them.
         max_parallel_tool_calls: calls of a turn that run at the same time; more of them wait. With 1 the model is asked
             for one call at a time. A planner has its own.
         temperature: None for the provider's default.
@@ -70,6 +76,16 @@ class Agent(AgentOptions):
         texts: descriptions of meta-tools instead of callgate's own.
         pictures: whether the model receives the pictures that its programs, plans and tools make: the newest 20 of the
             conversation, scaled down. A model whose endpoint refuses them goes on without.
+        output_type: the type of the answer, any annotation of a tool's parameter: `AgentResult.output` has a value of
+            it. The model answers in JSON of the type. If the JSON does not fit, the model reads why and is asked again,
+            twice at most.
+        answer_checks: functions of the answer, sync or async, that raise `ValueError` with words for the model to
+            refuse the answer: see `AnswerCheck`.
+        one_turn: whether a program may end the task with ``final_answer(value)``, and a plan with its ``answer``:
+            ``"offer"``; ``"require"`` also sends back an answer in words, twice at most; ``"off"``. The model looks
+            again all the same if the program or a step failed, a call in it failed or was denied or its outcome is
+            unknown, the program called a tool with effects after its answer, the answer is longer than
+            `max_result_characters`, or there are other calls in the same turn.
 
     Raises:
         ConfigurationError: an option is wrong, or `budget` has a cost and the model's price is not known. What belongs
@@ -94,6 +110,11 @@ class Agent(AgentOptions):
             raise ConfigurationError("the task is what the model is to do, in words: await agent.run('...')")
         if len(task) > MAX_TASK_CHARACTERS:
             raise ConfigurationError(f"a task has at most {MAX_TASK_CHARACTERS} characters; this has {len(task)}")
+        return await self._solved("callgate", task)
+
+    async def _solved(
+        self, name: str, task: str, outer: CallHere | None = None, budget: Budget | None = None
+    ) -> AgentResult:
         began = TaskBegan(
             task=task,
             mode=mode_of(self.mode),
@@ -104,7 +125,8 @@ class Agent(AgentOptions):
             id=f"task_{secrets.token_hex(16)}",
         )
         with ExitStack() as stack:
-            log = EventLog(self, TaskState(self._message_of), self._created(stack))
+            state = TaskState(self._message_of)
+            log = EventLog(self, state, self._created(stack), name=name, outer=outer, budget=budget)
             log.add(began)
             return await TaskRun(log).run()
 
@@ -143,15 +165,17 @@ class Agent(AgentOptions):
             SandboxError: as for `run`.
         """
         lines: list[Line] = []
+        known = RedactedEvents(self.runtime)
+        if isinstance(source, AgentResult) and source.redactor is not None:
+            known.learn_from(RedactedEvents(source.redactor()))
         with ExitStack() as stack:
             if isinstance(source, AgentResult) and source.transcript is None:
                 state = rebuilt(source.events, self._message_of, lambda place: f"the result, event {place + 1}")
                 seconds = source.seconds
                 transcript = None if source.ok else self._created(stack)
                 if transcript is not None:
-                    redacted = RedactedEvents(self.runtime)
                     for event in source.events:
-                        transcript.write(redacted.of(event))
+                        transcript.write(known.of(event))
             else:
                 path = source.transcript if isinstance(source, AgentResult) else source
                 assert path is not None
@@ -162,13 +186,14 @@ class Agent(AgentOptions):
                 seconds = seconds_of(lines)
             end = state.finished
             if end is not None and end.outcome == "answered":
-                return result_of(state, transcript, self.runtime)
+                return result_of(state, transcript, self, known)
             if self.budget.cost is not None and state.cost is None:
                 raise ConfigurationError(
                     "what this task has cost so far is not known, since the price of a model that it asked is not: a "
                     "budget in dollars cannot hold; bound tokens instead"
                 )
-            log = EventLog(replace(self, mode=state.task.mode), state, transcript, seconds)
+            log = EventLog(replace(self, mode=state.task.mode), state, transcript, seconds, agent=self)
+            log.redacted.learn_from(known)
             reason = "the run did not end" if end is None else end.outcome
             if isinstance(source, AgentResult) and self.pictures:
                 await _show_again(source, log)
@@ -177,6 +202,28 @@ class Agent(AgentOptions):
             if lines:
                 answer_redacted(log)
             return await TaskRun(log).run()
+
+    def as_tool(self, name: str, description: str, **options: Unpack[ToolOptions]) -> Tool:
+        """A tool that hands a task to this agent: for the runtime of another agent, whose model, programs and plans
+        call it with the task in words. It returns the agent's answer: a value of `output_type`, else a text.
+
+        Inside a task of another agent, it runs on a part of that task's budget, which is reserved before it begins: its
+        own budget, where nine tenths of what is left suffice for it, else half of what is left. What it does not use is
+        free again. Its tokens, dollars and turns count in the outer task, and its events come to the outer `on_event`
+        and transcript as `InnerEvent`. It is cancelled with its call. An agent cannot be called inside its own task.
+
+        Its runtime may be that of the outer agent, or another one that is open in the same event loop.
+
+        Args:
+            name: of the tool.
+            description: for the model: what the agent can do, and what a task has to say.
+            options: of the tool: see `Tool`. With `read_only`, its calls may be repeated and cached, and never begin
+                early. `timeout_seconds` is a little more than the seconds of the agent's budget, unless it is given.
+
+        Raises:
+            ConfigurationError: an option is wrong.
+        """
+        return tool_of(self, name, description, options, partial(self._solved, name))
 
     def _created(self, stack: ExitStack) -> Transcript | None:
         """Create the transcript that the options name; the stack closes it."""

@@ -6,13 +6,16 @@
    conversation alone.
 3. A request that goes beyond `tokens` or `cost` is not broken off. They are exceeded by that request and its reply, and
    by no other.
+4. A task inside another one has a part of the outer budget, which is reserved while it runs: what it has not used yet
+   counts as spent for any other task that begins. Seconds pass for both at once, and are not reserved.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Annotated
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -95,6 +98,47 @@ class Budget:
     def seconds_left(self, spent: Spent) -> float:
         """Seconds that are left; infinite without a limit, never below 0."""
         return math.inf if self.seconds is None else max(self.seconds - spent.seconds, 0.0)
+
+    def rest(self, spent: Spent) -> Spent:
+        """What is left of turns, tokens and cost; 0 for a field without a limit."""
+        left = {name: max(allowed - used, 0) for name, allowed, used in self._shares(spent) if name != "seconds"}
+        return Spent(turns=int(left.get("turns", 0)), tokens=int(left.get("tokens", 0)), cost=left.get("cost", 0.0))
+
+    def part(self, own: Budget, spent: Spent, reserved: Iterable[Spent], seconds: float) -> Budget:
+        """The budget of a task inside this one: its own, where nine tenths of what is left suffice for it; else half
+        of what is left. So something is left for others that begin meanwhile, and for the answer of this task.
+
+        Args:
+            own: budget of that task.
+            spent: by this task so far.
+            reserved: the rests of the tasks that run inside this one.
+            seconds: that it may take at the most.
+
+        Raises:
+            ValueError: there is nothing left; says of what.
+        """
+        if self.cost is not None and spent.cost is None:
+            raise ValueError(self.over(spent))
+        others = list(reserved)
+        parts: dict[str, Any] = {}
+        for name, allowed, used in self._shares(spent):
+            if name == "seconds":
+                continue
+            taken = used + sum(getattr(each, name) or 0 for each in others)
+            left = allowed - taken - (name == "turns")  # the last turn is this task's
+            least = 0.0 if name == "cost" else 1
+            if left <= 0 or left < least:
+                raise ValueError(f"{taken:.6g} of {allowed:g} {_UNITS[name]} are spent, or reserved for other agents")
+            wanted = getattr(own, name)
+            enough = left if name == "turns" else left * NEARLY
+            part = wanted if wanted is not None and wanted <= enough else max(left / 2, least)
+            parts[name] = part if name == "cost" else int(part)
+        left = NEARLY * min(self.seconds_left(spent), seconds)
+        if left <= 0:
+            raise ValueError("the time is over")
+        if left < (math.inf if own.seconds is None else own.seconds):
+            parts["seconds"] = left
+        return replace(own, **parts)
 
     def _shares(self, spent: Spent) -> list[tuple[str, float, float]]:
         return [

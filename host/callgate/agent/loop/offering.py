@@ -13,6 +13,7 @@ import anyio
 
 from callgate.agent.events import Mode
 from callgate.agent.routing.offers import offer_of
+from callgate.agent.routing.way_back import META_OF
 from callgate.errors import ConfigurationError
 from callgate.runtime import Conversation
 from callgate.runtime.model.foreign import ModelNames
@@ -40,6 +41,11 @@ class Offering:
         assert self._conversation is not None
         return self._conversation
 
+    @property
+    def requires_program(self) -> bool:
+        """Whether the answer has to come from a program or a plan: the agent requires it, and the model has one."""
+        return self._options.one_turn == "require" and not set(META_OF.values()).isdisjoint(self.meta)
+
     async def open(self, mode: Mode, state: Mapping[str, Any] | None) -> None:
         """Offer the tools of a mode; close the earlier offer.
 
@@ -52,8 +58,9 @@ class Offering:
         options = self._options
         offer = self._offer(mode)
         made = options.runtime.conversation(
-            state=state, loader=options.loader, limits=options.limits, artifacts=self.artifacts, **offer
-        )
+            state=state, loader=options.loader, limits=options.limits, artifacts=self.artifacts,
+            final_answer=None if options.one_turn == "off" else options.answer_type, **offer
+        )  # fmt: skip
         self.meta = tuple(offer["meta"])
         self._conversation = made  # to be closed, also where it is cancelled while it loads tools again
         await made.__aenter__()

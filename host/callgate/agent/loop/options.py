@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from functools import cached_property
 from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import AfterValidator, Field, SkipValidation
@@ -25,6 +26,7 @@ from callgate.extras import how_to_install
 from callgate.limits import Limits
 from callgate.runtime import Runtime
 from callgate.runtime.discovery.loading import Loader
+from callgate.runtime.final_answer import AnswerCheck, AnswerType
 from callgate.runtime.model.meta import MetaTool
 from callgate.runtime.sync.runtime import SyncRuntime
 
@@ -149,9 +151,13 @@ class AgentOptions:
     price: tuple[_Dollars, _Dollars] | None = None
     texts: Mapping[MetaTool, str] = field(default_factory=dict)
     pictures: bool = True
+    output_type: Annotated[Any, SkipValidation] = None
+    answer_checks: Annotated[Sequence[AnswerCheck], SkipValidation] = ()
+    one_turn: Literal["offer", "require", "off"] = "off"
 
     def __post_init__(self) -> None:
         check(self)
+        _ = self.answer_type  # raises where the type cannot be described
         if self.loader is not None and self.discovery == "none":
             raise ConfigurationError("a loader is asked by searches: it needs discovery='filter' or 'interrupt'")
         if self.budget.cost is not None and self.cost(Usage(input_tokens=1)) is None:
@@ -160,6 +166,16 @@ class AgentOptions:
                 "price=(input, output), dollars for a million tokens, or install the list of prices: "
                 f"{how_to_install('agent')}"
             )
+
+    @cached_property
+    def answer_type(self) -> AnswerType:
+        """What an answer must be."""
+        return AnswerType(Any if self.output_type is None else self.output_type, self.answer_checks)
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether the model's own words are looked at."""
+        return self.output_type is not None or bool(self.answer_checks)
 
     def cost(self, usage: Usage, model: tuple[ModelProvider, str] | None = None) -> float | None:
         """Dollars for that usage, of the agent's own model or of another one; None where the price is not known."""

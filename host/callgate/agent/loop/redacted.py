@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from callgate.agent.events import (
     AgentEvent,
+    Answered,
     CallBegan,
     CallEnded,
     CallProgress,
     Faulted,
     Finished,
+    InnerEvent,
     MessageAdded,
     ModelReplied,
     Planned,
@@ -30,7 +32,7 @@ from callgate.agent.events import (
     TextArrived,
 )  # fmt: skip
 from callgate.agent.models.model import Assistant, ToolCall, ToolReplies
-from callgate.runtime.redaction import REDACTED
+from callgate.runtime.redaction import REDACTED, Redactor
 from callgate.runtime.run_redaction import RunRedaction
 
 if TYPE_CHECKING:
@@ -49,6 +51,14 @@ class RedactedEvents:
     def __init__(self, runtime: Runtime | RunRedaction) -> None:
         self._run = runtime if isinstance(runtime, RunRedaction) else runtime.redaction.run(runtime.registry)
 
+    def learn_from(self, other: RedactedEvents) -> None:
+        """Learn the secrets of a task inside this one, whose answer may have them; or of an earlier run of this one."""
+        self._run.learn_from(other._run)
+
+    def redactor(self, runtime: Runtime) -> Redactor:
+        """For the page of a result: it knows the secrets that were learned here."""
+        return Redactor(runtime.redaction, runtime.registry, self._run)
+
     def of(self, event: AgentEvent) -> AgentEvent:
         """A redacted copy of an event."""
         run = self._run
@@ -63,7 +73,10 @@ class RedactedEvents:
             case CallProgress():
                 return replace(event, event=run.event(event.event))
             case CallEnded():
-                return replace(event, run=self._ran(event.run), text=self._result(event.name, event.text))
+                text, answer = self._result(event.name, event.text), self._json(event.answer)
+                return replace(event, run=self._ran(event.run), text=text, answer=answer, again=run.text(event.again))
+            case Answered():
+                return replace(event, json=self._json(event.json))
             case MessageAdded():
                 return replace(event, text=run.text(event.text), replies=self._replies(event.replies))
             case Planned():
@@ -79,8 +92,17 @@ class RedactedEvents:
                 return replace(event, reason=run.text(event.reason))
             case TextArrived():
                 return replace(event, text=run.text(event.text))
+            case InnerEvent():
+                return replace(event, event=self.of(event.event))
             case _:
                 return event
+
+    def _json(self, text: str) -> str:
+        if not text:
+            return ""
+        value = json.loads(text)
+        shown = self._run.value(value)
+        return text if shown == value else json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
 
     def words(self, text: str) -> str:
         """A redacted text about the task."""

@@ -3,21 +3,24 @@ programs."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from callgate.agent.events import AgentEvent, Faulted, Outcome, PlannedRun, Routed
 from callgate.agent.models.model import NO_USAGE, Message, Usage
 from callgate.artifacts import Artifact
+from callgate.errors import InvalidArguments
 
+from .options import AgentOptions
+from .redacted import RedactedEvents
 from .task_state import TaskState
 from .transcript import Transcript
 
 if TYPE_CHECKING:
-    from callgate import Runtime
     from callgate.runtime.redaction import Redaction
 
 __all__ = ["AgentResult", "result_of"]
@@ -30,13 +33,15 @@ class AgentResult:
     Attributes:
         outcome: how it ended.
         answer: the model's last words; whole where the outcome is ``answered``, else what there was of them.
+        output: the answer as `output_type` has it; without one, JSON values or a text. None without an answer.
+        answered_by: ``program``, ``plan``, or ``model`` for its own words; None without an answer.
         reason: why it ended so; empty for ``answered``, unless it was the budget's last request.
-        usage: tokens of all requests.
+        usage: tokens of all requests, those of agents inside the task included: see `Agent.as_tool`.
         cost: of them, in US dollars; None where the price is not known.
         seconds: from the beginning to the end, what was before a resumption included.
-        turns: replies of the model.
+        turns: replies of the model, and of the models of agents inside the task.
         model_calls: these, and the plans that a tool planner's model made.
-        tool_calls: tool calls, those inside plans and programs included.
+        tool_calls: tool calls, those inside plans, programs and agents included.
         routes: the forms that replaced others, in order.
         found: names of the tools that the model has found.
         transcript: its file; None where there is none.
@@ -46,11 +51,13 @@ class AgentResult:
             conversation still had at the end.
         messages: the conversation.
         events: everything that a transcript holds, for `Agent.resume` without one.
-        redactor: makes the redaction of `trace`, which knows the secrets of the tools.
+        redactor: makes the redaction of `trace`, which knows the secrets of the tools, and of agents inside the task.
     """
 
     outcome: Outcome
     answer: str
+    output: Any = None
+    answered_by: Literal["program", "plan", "model"] | None = None
     reason: str = ""
     usage: Usage = NO_USAGE
     cost: float | None = None
@@ -107,20 +114,30 @@ class AgentResult:
 
 
 def result_of(
-    state: TaskState, transcript: Transcript | None, runtime: Runtime, artifacts: Iterable[Artifact] = ()
+    state: TaskState,
+    transcript: Transcript | None,
+    options: AgentOptions,
+    redacted: RedactedEvents,
+    artifacts: Iterable[Artifact] = (),
 ) -> AgentResult:
-    """The result of a finished task."""
+    """The result of a finished task, whose page redacts what `redacted` knows."""
     end = state.finished
     assert end is not None
+    output: Any = end.answer if end.outcome == "answered" else None
+    if state.answered is not None:
+        with contextlib.suppress(InvalidArguments):  # of a transcript: parts may be redacted, or the type is another
+            output = options.answer_type.read(state.answered.json).value
     return AgentResult(
         outcome=end.outcome,
         answer=end.answer,
+        output=output,
+        answered_by=None if end.outcome != "answered" else "model" if state.answered is None else state.answered.by,
         reason=end.reason,
         usage=state.usage,
         cost=state.cost,
         seconds=end.seconds,
-        turns=state.turns,
-        model_calls=state.turns + state.planner_calls,
+        turns=state.all_turns,
+        model_calls=state.all_turns + state.planner_calls,
         tool_calls=state.tool_calls,
         routes=tuple(state.routes),
         found=state.found,
@@ -129,5 +146,5 @@ def result_of(
         artifacts=tuple(artifacts),
         messages=tuple(state.messages),
         events=tuple(state.events),
-        redactor=runtime.redactor,
+        redactor=redacted.redactor(options.runtime),
     )

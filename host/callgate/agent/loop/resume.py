@@ -1,10 +1,11 @@
 """Reads a task back from its events, to go on with it, and decides about calls that had begun and not ended.
 
 A call that was under way when its process ended may have happened. Tools that may be repeated (`read_only`,
-`idempotent`) are called again, searches too; plans and programs only where all tools that they can call are
-`read_only`: one that reads a value and sets the next does more at the second time, though each of its calls may be
-repeated. Any other call is answered to the model as one whose outcome is unknown, and is never made again.
-A call whose arguments had secrets is not made: the transcript does not have them.
+`idempotent`) are called again, searches too; plans, programs and agents only where all tools that they can call are
+`read_only`: a program that reads a value and sets the next one does more the second time, though each of its calls may
+be repeated. An agent that is called again begins its task anew; what it had spent before counts. Any other call is not
+made again, and the model reads that its outcome is unknown. A call whose arguments had secrets is not made either: the
+transcript does not have the secrets.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from callgate.agent.events import AgentEvent, CallEnded, Finished, Resumed, Task
 from callgate.agent.models.model import Assistant, Message, ToolCall, ToolReplies, User
 from callgate.errors import ConfigurationError
 
+from .as_tool import only_reads
 from .event_log import EventLog
 from .options import AgentOptions
 from .redacted import has_redacted
@@ -131,6 +133,6 @@ def _repeatable(call: ToolCall, options: AgentOptions) -> bool:
     if caller := _RUNS.get(call.name):
         known = None if options.tools is None else {registry.resolve(name) or name for name in options.tools}
         reach = [tool for tool in registry if caller in tool.allowed_callers and (known is None or tool.name in known)]
-        return options.loader is None and all(tool.read_only for tool in reach)
+        return options.loader is None and all(map(only_reads, reach))
     name = registry.resolve(call.name)
-    return name is not None and registry.get(name).repeatable
+    return name is not None and (registry.get(name).repeatable or only_reads(registry.get(name)))

@@ -12,10 +12,12 @@ from typing import Any, cast
 
 from callgate.agent.events import (
     AgentEvent,
+    Answered,
     CallBegan,
     CallEnded,
     Faulted,
     Finished,
+    InnerEvent,
     MessageAdded,
     Mode,
     ModelReplied,
@@ -25,26 +27,20 @@ from callgate.agent.events import (
     Routed,
     TaskBegan,
     ToolsFound,
+    innermost,
     to_json,
 )
-from callgate.agent.models.fitting import with_pictures
 from callgate.agent.models.messages_json import pictures_in
 from callgate.agent.models.model import NO_USAGE, Assistant, Ended, Message, ToolCall, ToolReplies, Usage, User
 from callgate.agent.routing.way_back import FailureKind, Form, form_of
 
 from .budget import Spent
+from .final_answers import text_of
 from .repetition import GO_ON, Repetition, Verdict
+from .shortening import SHORTENED, shortened
 
-__all__ = ["SHORTENED", "TaskState", "shortened"]
+__all__ = ["TaskState"]
 
-SHORTENED = "shortened the oldest results"
-"""The reaction to a conversation that is too long."""
-_OLD_CHARACTERS = 200
-_NEW_CHARACTERS = (4_000, 400)
-"""Of a result, after shortening: of those before the newest turn's, and of the newest turn's. The second where the
-first was not enough."""
-_NOTE_CHARACTERS = 200
-"""Room for the words about what was cut: a text that was cut once is not cut again to the same length."""
 _MOST_SPENT = 10**15
 """Tokens, or dollars, of one event: a larger number is not a count."""
 
@@ -64,6 +60,7 @@ class TaskState:
         ended: those that have ended, by id.
         last_ended: how the last reply ended; None before the first, and after a resumption.
         in_row: replies that ended so, one after the other.
+        inner_turns: of agents inside this task. What they have spent is in `usage`, `cost` and `tool_calls`, too.
         planner_calls: plans that a model made, beside the turns.
         next_tokens: that the next request has at least: those of the last one, and of the messages since, with four
             characters for a token.
@@ -73,6 +70,8 @@ class TaskState:
         failures: of each form, by kind, the turns with failures since a call of that form last worked.
         has_answered: the last reply was an answer, and nothing came after it.
         stopped: the end before the last resumption; None where the task had not ended.
+        given: the call whose final answer ends the task, until that is said.
+        answered: the final answer, as long as nothing came after it.
     """
 
     message_of: Callable[[ToolReplies], Message]
@@ -80,6 +79,7 @@ class TaskState:
     began: TaskBegan | None = None
     messages: list[Message] = field(default_factory=list)
     turns: int = 0
+    inner_turns: int = 0
     usage: Usage = NO_USAGE
     planner_calls: int = 0
     cost: float | None = 0.0
@@ -102,6 +102,8 @@ class TaskState:
     finished: Finished | None = None
     resumed: bool = False
     stopped: Finished | None = None
+    given: CallEnded | None = None
+    answered: Answered | None = None
     repetition: Repetition = field(default_factory=Repetition)
     turn_verdict: Verdict = GO_ON
 
@@ -114,7 +116,12 @@ class TaskState:
     def spent(self, seconds: float) -> Spent:
         """The resources spent so far, with these seconds."""
         tokens = self.usage.input_tokens + self.usage.output_tokens
-        return Spent(turns=self.turns, tokens=tokens, cost=self.cost, seconds=seconds)
+        return Spent(turns=self.all_turns, tokens=tokens, cost=self.cost, seconds=seconds)
+
+    @property
+    def all_turns(self) -> int:
+        """Turns of the task and of the agents inside it."""
+        return self.turns + self.inner_turns
 
     @property
     def unanswered(self) -> tuple[ToolCall, ...]:
@@ -148,6 +155,8 @@ class TaskState:
                 self._ended(event)
             case MessageAdded():
                 self._message_added(event)
+            case Answered():
+                self._answered(event)
             case ToolsFound():
                 self.found = event.tools
                 self.conversation = event.state
@@ -163,6 +172,8 @@ class TaskState:
                 if event.fault == "too_long" and event.action == SHORTENED:
                     self.messages = shortened(self.messages)
                     self.next_tokens = 0
+            case InnerEvent():
+                self._inside(event)
             case Finished():
                 self.finished = event
             case _:
@@ -187,6 +198,7 @@ class TaskState:
         if message.text.strip() or message.calls:
             self.messages.append(message)
         self.open_calls = message.calls
+        self.given = self.answered = None
         self.begun, self.ended, self.warnings = set(), {}, {}
         self.has_answered = event.ended == "answered" and not message.calls and bool(message.text.strip())
 
@@ -198,6 +210,26 @@ class TaskState:
         if usage != NO_USAGE:
             self.cost = None if self.cost is None or cost is None else self.cost + cost
 
+    def _inside(self, event: InnerEvent) -> None:
+        """Count what an agent inside this task has spent."""
+        if event.call or event.turn:  # else a plan before the first turn, or a program while it was written
+            self._known(event.call)
+            if event.call not in self.begun:
+                raise ValueError(f"the call {event.call[:60]!r} has not begun")
+        match innermost(event):
+            case ModelReplied() as replied:
+                self._spend(replied.usage, replied.cost)
+                self.inner_turns += 1
+            case Planned() as planned:
+                self._spend(planned.usage, planned.cost)
+                self.planner_calls += planned.source == "model"
+            case PlannedRun() as ran:
+                self.tool_calls += len(ran.results)
+            case CallEnded() as ended:
+                self.tool_calls += ended.tool_calls
+            case _:
+                pass
+
     def _known(self, id: str) -> ToolCall:
         for call in self.open_calls:
             if call.id == id:
@@ -208,6 +240,8 @@ class TaskState:
 
     def _ended(self, event: CallEnded) -> None:
         call = self._known(event.id)
+        if event.answer:
+            text_of(event.answer)  # raises `ValueError` where it is not JSON
         self.ended[event.id] = event
         self.tool_calls += event.tool_calls
         form = form_of(event.name)
@@ -222,20 +256,32 @@ class TaskState:
         elif (verdict := self.repetition.ended(call, event.ok, event.text, event.seconds)) is not GO_ON:
             self.warnings[event.id] = verdict
 
+    def _answered(self, event: Answered) -> None:
+        if not (self.has_answered if event.by == "model" else self.given):
+            raise ValueError(f"a {event.by} has given no answer before it")
+        if event.by != "model":
+            self.messages.append(Assistant(text=text_of(event.json)))
+        self.given, self.answered, self.has_answered = None, event, True
+
     def _message_added(self, event: MessageAdded) -> None:
-        self.has_answered = False
         if event.replies is None:
             if self.open_calls:
                 raise ValueError("words come before the results of the calls of the last turn")
+            self.has_answered, self.answered = False, None
             if event.text:
                 self.messages.append(User(text=event.text))
                 self.next_tokens += len(event.text) // 4
             return
         if [reply.id for reply in event.replies.replies] != [call.id for call in self.open_calls]:
             raise ValueError("the results are not those of the calls of the last turn")
+        if self.unanswered:
+            raise ValueError(f"the call {self.unanswered[0].id[:60]!r} has not ended")
         self.messages.append(self.message_of(event.replies))
         self.next_tokens += sum(len(reply.text) for reply in event.replies.replies) // 4
         self.next_tokens += sum(picture.tokens for picture in pictures_in(event.replies))
+        given = [call for call in self.ended.values() if call.answer]
+        self.given = given[0] if given and len(self.open_calls) == 1 else None
+        self.has_answered, self.answered = False, None
         self.open_calls = ()
         self.turn_verdict = self.repetition.end_turn()
 
@@ -245,44 +291,3 @@ def _run(event: Planned | PlannedRun) -> dict[str, Any]:
     if isinstance(event, PlannedRun):
         return {**to_json(replace(event, results=())), "kind": "planned", "results": event.results}
     return {**to_json(event), "kind": "planned"}
-
-
-def shortened(messages: list[Message]) -> list[Message]:
-    """The conversation without the pictures before the last turn that had calls. Where there are none, with its results
-    cut, and words in the user's place but for the task: those before that turn to 200 characters, those of that turn to
-    4,000, or where that changes nothing, to 400 and without pictures. What was cut says so. The same conversation where
-    there is nothing left to cut."""
-    calling = [place for place, each in enumerate(messages) if isinstance(each, Assistant) and each.calls]
-    last = calling[-1] if calling else 0
-    older = with_pictures(messages[:last], 0)
-    if older != messages[:last]:
-        return [*older, *messages[last:]]
-    for newest in _NEW_CHARACTERS:
-        made = [messages[0]]
-        rest = messages[1:] if newest == _NEW_CHARACTERS[0] else with_pictures(messages[1:], 0)
-        made += [
-            _cut(message, newest if place > last else _OLD_CHARACTERS)
-            for place, message in enumerate(rest, 1)
-        ]  # fmt: skip
-        if made != messages:
-            return made
-    return messages
-
-
-def _cut(message: Message, most: int) -> Message:
-    match message:
-        case ToolReplies(replies=replies):
-            return ToolReplies(replies=tuple(replace(each, text=_cut_text(each.text, most)) for each in replies))
-        case User(text=text):
-            return replace(message, text=_cut_text(text, most))
-        case _:
-            return message
-
-
-def _cut_text(text: str, most: int) -> str:
-    if len(text) <= most + _NOTE_CHARACTERS:
-        return text
-    return (
-        f"{text[:most]}\n[shortened, since the conversation had become too long: what followed is left out; where a "
-        "tool only reads, call it again if you need that]"
-    )

@@ -1,5 +1,6 @@
 """The span of a task: `invoke_agent`, around everything that a run of the task does.
 
+A task inside another one (`Agent.as_tool`) has its span inside that of the call, and the outer span counts it, too.
 A task that is resumed has a new trace, with the same `gen_ai.conversation.id`: the first may have ended days ago, and
 its trace is closed. The span counts what this run has spent.
 """
@@ -29,13 +30,13 @@ def traced_task(log: EventLog) -> Iterator[None]:
     tracer.task = state.task.id
     before = tracing.get()
     tracing.set(tracer)
-    usage, cost, turns, calls = state.usage, state.cost, state.turns, state.tool_calls
+    usage, cost, turns, calls = state.usage, state.cost, state.all_turns, state.tool_calls
     model = options.model
     try:
-        with tracer.span(tracer.names.invoke_agent, "callgate", model.provider, model.name, client=False) as span:
+        with tracer.span(tracer.names.invoke_agent, log.name, model.provider, model.name, client=False) as span:
             span.set(
                 {
-                    tracer.names.agent: "callgate",
+                    tracer.names.agent: log.name,
                     tracer.names.mode: state.mode,
                     tracer.names.resumed: state.resumed or None,
                 }
@@ -52,7 +53,7 @@ def traced_task(log: EventLog) -> Iterator[None]:
                         tracer.names.input_tokens: state.usage.input_tokens - usage.input_tokens,
                         tracer.names.output_tokens: state.usage.output_tokens - usage.output_tokens,
                         tracer.names.cost: spent,
-                        tracer.names.turns: state.turns - turns,
+                        tracer.names.turns: state.all_turns - turns,
                         tracer.names.task_calls: state.tool_calls - calls,
                     }
                 )

@@ -26,18 +26,22 @@ from callgate.agent.events import (
 from callgate.agent.models.model import ToolCall, ToolReplies, ToolReply
 from callgate.agent.routing.way_back import failure_of
 from callgate.errors import ConfigurationError, SandboxError
-from callgate.runtime import Answer, CodeResult, Conversation, PlanResult
+from callgate.runtime import Answer, CodeResult, Conversation, Event, PlanResult
+from callgate.runtime.answers import CallOptions
 from callgate.runtime.gate.watching import Origin, origin
 from callgate.runtime.model.meta import META_TOOLS
 from callgate.runtime.result import cut
 
-from .event_log import EventLog
+from .early_programs import EarlyPrograms
+from .event_log import CallHere, EventLog, call_here
+from .final_answers import given_answer, why_again
 from .repetition import GO_ON
 
 __all__ = ["MAX_MADE", "TurnCalls"]
 
 MAX_MADE = 64
 """Calls of a turn that are made; each further one is answered with this limit."""
+_AGAIN = "\nThat answer did not end the task: {why}. If it is right all the same, give it again in your own words."
 _GRACE_SECONDS = 2.0
 """The time that a call has beyond its own limit before it is cancelled. A plan or a program reports its steps then."""
 _SEARCHES = ("search_tools", "describe_tools")
@@ -54,14 +58,18 @@ class TurnCalls:
         conversation: answers the calls.
         asked: the request that the calls reply to. It names the tools that the model was offered; none where
             the tools were described in words.
+        early: programs of the turn that began while the model wrote them.
     """
 
-    def __init__(self, log: EventLog, conversation: Conversation, asked: ModelAsked) -> None:
+    def __init__(
+        self, log: EventLog, conversation: Conversation, asked: ModelAsked, early: EarlyPrograms | None = None
+    ) -> None:
         options = log.options
         planner = options.planner
         self._log = log
         self._state = log.state
         self._conversation = conversation
+        self._early = early
         self._offered = asked.tools
         self._described = () if planner is None else planner.tool_names
         self._most = options.max_parallel_tool_calls if planner is None else planner.max_parallel_tool_calls
@@ -129,17 +137,20 @@ class TurnCalls:
             return
         started = anyio.current_time()
         log.add(CallBegan(turn=state.turns, id=call.id, name=call.name, arguments=call.arguments))
-        before = origin.get()
+        before, here = origin.get(), call_here.get()
         origin.set(replace(before or Origin(), turn=state.turns, call=call.id[:256]))
+        call_here.set(CallHere(log, state.turns, call.id))
         try:
             answer = await self._answer(call)
         finally:
             origin.set(before)
+            call_here.set(here)
         failure = failure_of(answer) or ""
         if isinstance(answer, SandboxError):
             answer = Answer(name=call.name[:256], text="Error: programs cannot be run here now.", ok=False)
         elif fault := self._fault_of(call, answer):
             self._fault(fault, f"{call.name[:60]}: {answer.text[:500]}")
+        again = why_again(answer, self._characters, alone=len(state.open_calls) == 1)
         if answer.tools_changed:
             self.tools_changed = True
             found = self._conversation.found
@@ -150,13 +161,15 @@ class TurnCalls:
                 id=call.id,
                 name=call.name,
                 ok=answer.ok,
-                text=cut(answer.text, self._characters),
+                text=cut(answer.text, self._characters) + (_AGAIN.format(why=again) if again else ""),
                 seconds=anyio.current_time() - started,
                 mistake=answer.mistake,
                 tool_calls=_tool_calls(answer),
                 run=_run_of(call.id, answer),
                 failure=failure,
                 pictures=log.keep(answer.pictures),
+                answer="" if again else given_answer(answer),
+                again=again,
             )
         )
         if warning := state.warnings.get(call.id):
@@ -175,16 +188,19 @@ class TurnCalls:
         if left < limits.wall_seconds:
             limits = limits.replace(wall_seconds=max(round(left, 3), 0.001))  # the model reads it
         turn = self._state.turns
+
+        def report(event: Event) -> None:
+            self._log.add(CallProgress(turn=turn, id=call.id, event=event))
+
+        options: CallOptions = {"limits": limits, "pictures": self._log.options.pictures, "on_event": report}
+        early = None if self._early is None else self._early.of(self._state.open_calls.index(call))
         grace = 0.0 if call.name in _SEARCHES else _GRACE_SECONDS
         try:
             with anyio.move_on_after(limits.wall_seconds + grace):
-                return await self._conversation.answer(
-                    call.name,
-                    call.arguments,
-                    limits=limits,
-                    pictures=self._log.options.pictures,
-                    on_event=lambda event: self._log.add(CallProgress(turn=turn, id=call.id, event=event)),
-                )
+                if early is None:
+                    return await self._conversation.answer(call.name, call.arguments, **options)
+                async with early.made(report) as written:
+                    return await self._conversation._answer(call.name, call.arguments, options, written)
         except SandboxError as error:
             self._fault("sandbox", str(error)[:500], "told the model" if self._sandbox_may_fail else "raised")
             if not self._sandbox_may_fail:

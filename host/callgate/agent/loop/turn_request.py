@@ -15,6 +15,7 @@ from callgate.errors import ConfigurationError
 from callgate.runtime.model.foreign import ModelNames
 from callgate.runtime.pictures import Picture
 
+from .final_answers import how_to_answer
 from .offering import Offering, names_of
 from .options import AgentOptions
 from .task_state import TaskState
@@ -43,10 +44,12 @@ def turn_request(
         ConfigurationError: the tool that has to be called is not there, or as the planner's `request` does.
     """
     task = state.task
+    how = how_to_answer(options, by_program=offering.requires_program)
     messages = tuple(with_pictures(state.messages))
     if options.planner is None:
         definitions = offering.definitions()
         instructions = offering.conversation.instructions() if definitions else ""
+        instructions = f"{instructions}\n\n{how}"
         request = Request(
             messages=messages,
             system=system_text(task.system, instructions, task.strategic_plan),
@@ -57,7 +60,8 @@ def turn_request(
     else:
         context = {} if task.strategic_plan is None else {"strategic_plan": task.strategic_plan}
         request = options.planner.request(messages, context)
-        request = replace(request, system=system_text(task.system, request.system))
+        words = f"{request.system}\n\n{how}"
+        request = replace(request, system=system_text(task.system, words))
     if named := {each.sha256 for message in request.messages for each in pictures_in(message)}:
         there = {sha256: picture for sha256, picture in (pictures or {}).items() if sha256 in named}
         request = replace(request, pictures=there)

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+from anyio import sleep
 from anyio.lowlevel import checkpoint
 
 from .messages_json import estimated
@@ -20,6 +21,10 @@ __all__ = ["Calls", "Move", "Say", "ScriptedModel", "Turn", "in_pieces"]
 
 _PIECE = 16
 """Characters of a piece of a reply."""
+_MOST_PIECES = 10_000
+"""Pieces of one text; those of a longer text are longer."""
+_CHARACTERS = 4
+"""Characters of a token."""
 
 
 class Calls:
@@ -75,17 +80,26 @@ class ScriptedModel:
         turns: each a move, or a function (async or not) of the request that gives one.
         provider: whose form the tool definitions in requests have.
         name: of the model.
+        tokens_per_second: how fast it writes, for `on_delta`; None: at once.
 
     Raises:
         TypeError: `turns` is a text, which would be played letter by letter.
     """
 
-    def __init__(self, turns: Sequence[Turn], *, provider: ModelProvider = "openai", name: str = "scripted") -> None:
+    def __init__(
+        self,
+        turns: Sequence[Turn],
+        *,
+        provider: ModelProvider = "openai",
+        name: str = "scripted",
+        tokens_per_second: float | None = None,
+    ) -> None:
         if isinstance(turns, str):
             raise TypeError(f"a script is a list of turns, and this is a text: [{turns[:40]!r}]")
         self._turns = list(turns)
         self._provider: ModelProvider = provider
         self._name = name
+        self._pause = 0.0 if tokens_per_second is None else 1 / _CHARACTERS / tokens_per_second
         self.requests: list[Request] = []
         """Every request, as it came."""
 
@@ -124,7 +138,7 @@ class ScriptedModel:
             text=played.text, calls=cast(tuple[ToolCall, ...], played.calls), native=played.native, provider=provider
         )
         if on_delta is not None:
-            await in_pieces(turn, on_delta, restarts=played.restarts)
+            await in_pieces(turn, on_delta, restarts=played.restarts, pause=self._pause)
         return Reply(
             turn=turn,
             ended=_ended(played),
@@ -138,30 +152,45 @@ class ScriptedModel:
         """Nothing is open."""
 
 
-async def in_pieces(turn: Assistant, on_delta: Callable[[Delta], None], *, restarts: int = 0) -> None:
+async def in_pieces(
+    turn: Assistant, on_delta: Callable[[Delta], None], *, restarts: int = 0, pause: float = 0.0
+) -> None:
     """Report a whole turn in pieces, as a stream would.
 
     Args:
         turn: of the model.
         on_delta: receives each piece.
-        restarts: how often the stream breaks off in the middle of the text first.
+        restarts: how often the stream breaks off in the middle first: of the text, or of the calls if there is none.
+        pause: seconds before each piece, for each of its characters.
     """
+    deltas = _deltas(turn)
     for _ in range(restarts):
-        on_delta(Delta(text=turn.text[: len(turn.text) // 2]))
+        half = [Delta(text=turn.text[: len(turn.text) // 2])] if turn.text else deltas[: len(deltas) // 2]
+        await _reported(half, on_delta, pause)
         on_delta(Delta(restarted=True))
+    await _reported(deltas, on_delta, pause)
+
+
+async def _reported(deltas: Sequence[Delta], on_delta: Callable[[Delta], None], pause: float) -> None:
+    for delta in deltas:
+        if pause:
+            await sleep(pause * len(delta.text or delta.name or delta.arguments))
+        on_delta(delta)
         await checkpoint()
+
+
+def _deltas(turn: Assistant) -> list[Delta]:
     deltas = [Delta(text=piece) for piece in _pieces(turn.text)]
     for position, call in enumerate(turn.calls):
         deltas.append(Delta(call=position, name=call.name))
         text = call.written if call.fault else json.dumps(call.arguments)
         deltas += [Delta(call=position, arguments=piece) for piece in _pieces(text)]
-    for delta in deltas:
-        on_delta(delta)
-        await checkpoint()
+    return deltas
 
 
 def _pieces(text: str) -> list[str]:
-    return [text[begin : begin + _PIECE] for begin in range(0, len(text), _PIECE)]
+    size = max(_PIECE, len(text) // _MOST_PIECES)
+    return [text[begin : begin + size] for begin in range(0, len(text), size)]
 
 
 def _whole(move: Move, number: int) -> Say:

@@ -20,7 +20,7 @@ from mcp_types import CallToolResult, ContentBlock, ImageContent, TextContent
 from callgate.artifacts import Artifact
 from callgate.mcp.verbatim import Sent
 from callgate.runtime import CallRecord, CodeResult, PlanResult
-from callgate.runtime.answers import Answer, error_text
+from callgate.runtime.answer import Answer, error_text
 from callgate.runtime.result import cut
 from callgate.tools.decoding import depth
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Collection
+from itertools import islice
 from typing import Final
 
 from callgate.plan.expressions.trees import Walked, walked
@@ -16,7 +18,10 @@ from .reading.read import MOST_NODES, read_flow
 from .reading.scope import GraphTools
 from .reasons import NotAGraph
 
-__all__ = ["MOST_SOURCE_BYTES", "Flow", "GraphTools", "NotAGraph", "compile_program", "is_silent"]
+__all__ = [
+    "MOST_SOURCE_BYTES", "Flow", "GraphTools", "NotAGraph", "compile_beginning", "compile_program", "first_lines",
+    "is_silent",
+]  # fmt: skip
 
 MOST_SOURCE_BYTES: Final = 64 * 1024
 """A longer program is not read: reading it would hold the host's event loop for too long."""
@@ -28,6 +33,7 @@ _MOST_SCOPES: Final = 200
 _MOST_KEYWORDS: Final = 1_000
 """Keyword arguments of one call of a longer program: CPython compares each with each."""
 
+_LINE_END: Final = re.compile(r"\r\n?|\n")
 _NAMED: Final = (ast.Name, ast.Attribute)
 _BLOCKS: Final = (ast.For, ast.If)
 _HARMLESS: Final = HARMLESS | {ast.Module, ast.Name, ast.Constant}
@@ -64,6 +70,48 @@ def compile_program(
     if warning is not None:
         return [NotAGraph(warning.line, "the program", f"the compiler says: {warning.message}", warning.hint)]
     return flow
+
+
+def compile_beginning(source: str, tools: GraphTools, *, inputs: Collection[str] = ()) -> tuple[Flow | None, bool]:
+    """Read whole statements of a program as a flow, up to the first that is not part of a graph.
+
+    Args:
+        source: the beginning of a program, without a byte order mark.
+        tools: see `compile_program`, like `inputs`.
+
+    Returns:
+        The flow, None if there is none; and whether the rest of the program can add to it.
+    """
+    goes_on = True
+    for _ in range(2):
+        tree = parse_program(source, max_source_bytes=MOST_SOURCE_BYTES)
+        if isinstance(tree, Finding):
+            return None, False
+        try:
+            flow = read_flow(walked(tree, MOST_NODES), source, tools, inputs, whole=False)
+        except RecursionError:
+            return None, False
+        if not isinstance(flow, list):
+            return flow, goes_on
+        source, goes_on = first_lines(source, _last_line_before(tree.body, flow[0].line)), False
+    return None, False
+
+
+def first_lines(source: str, count: int) -> str:
+    """The first lines of a program, as its tree counts them."""
+    ends = [match.end() for match in islice(_LINE_END.finditer(source), count)]
+    return source[: ends[-1] if len(ends) == count else len(source)] if count else ""
+
+
+def _last_line_before(body: list[ast.stmt], line: int) -> int:
+    """Where the last whole statement before a line ends; a statement of the function that holds the line counts."""
+    last = 0
+    for statement in body:
+        if (statement.end_lineno or 0) < line:
+            last = statement.end_lineno or 0
+        elif isinstance(statement, ast.AsyncFunctionDef) and statement.lineno < line:
+            return _last_line_before(statement.body, line) or last
+    return last
 
 
 def is_silent(tree: Walked, source: str) -> bool:

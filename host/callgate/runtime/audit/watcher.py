@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from callgate.cut import cut
@@ -20,7 +21,7 @@ from callgate.errors import ToolNotAllowed
 from callgate.limits import Limits
 from callgate.runtime.gate.arguments import weight
 from callgate.runtime.gate.records import CallRecord
-from callgate.runtime.gate.watching import CallWatch, RunStart, RunWatch
+from callgate.runtime.gate.watching import CallWatch, Origin, RunStart, RunWatch, origin
 from callgate.runtime.redaction import Redaction
 from callgate.runtime.run_redaction import RunRedaction
 from callgate.tools.encoding import NotJson, canonical_json
@@ -86,25 +87,24 @@ class _Run:
     def __init__(self, auditor: Auditor, start: RunStart) -> None:
         self.auditor = auditor
         self.start = start
-        origin = start.origin
         self.who: dict[str, Any] = {"run": start.id}
         self.redaction = auditor.redaction.run(start.offer.registry)
-        if origin is not None:
-            named = {"task": origin.task, "turn": origin.turn, "call_id": origin.call, "client": origin.client}
-            self.origin = {name: cut(each, _SHORT) if isinstance(each, str) else each for name, each in named.items()}
-            self.origin = {name: each for name, each in self.origin.items() if each}
-        else:
-            self.origin = {}
+        self.origin = _named(start.origin)
         auditor.file.look()
         if start.kind == "direct":
             self.who |= self.origin
             return
         fields = {**self.who, **self.origin, "run_kind": start.kind}
-        text = start.source if isinstance(start.source, str) else _json(start.source)
-        if text:
-            fields["source_digest"] = auditor.digest(text)
+        fields |= self._digest_of(start.source)
         changed = {name: each for name, each in vars_of(start.limits).items() if each != getattr(_LIMITS, name)}
         auditor.note("run", {**fields, "limits": changed})
+
+    def _digest_of(self, source: Any) -> dict[str, Any]:
+        """The digest of a program or a plan; nothing if it is not known."""
+        text = source if isinstance(source, str) else None if source is None else _json(source)
+        if not text:
+            return {}
+        return {"source_digest": self.auditor.digest(text)}
 
     def call(self, record: CallRecord) -> CallWatch:
         """A call has arrived."""
@@ -135,17 +135,23 @@ class _Run:
                     how["limit"] = result.error.limit
                 if usage.cpu_seconds is not None:
                     how |= {"cpu_seconds": round(usage.cpu_seconds, 6), "peak_memory_bytes": usage.peak_memory_bytes}
-                how |= self.auditor.content("source", self._source)  # its calls' secrets are known
+                how |= self.auditor.content("source", partial(self._source, result))  # its calls' secrets are known
                 how["path"] = result.path
                 if self.start.kind == "plan" and (getattr(result, "changed", False) or not self.start.source):
                     text = _json(result.plan)  # the line `run` does not know it
                     how |= {} if result.plan is None or text is None else {"plan_digest": self.auditor.digest(text)}
+            if self.start.source is None:  # it was still being written when the run began
+                how |= {**self._digest_of(getattr(result, "source", None)), **_named(origin.get())}
             self.auditor.note("run_ended", {**self.who, **how})
         self.auditor.file.sync()
 
-    def _source(self) -> str | None:
-        """The program or the plan, redacted."""
+    def _source(self, result: CodeResult | PlanResult) -> str | None:
+        """The program or the plan, redacted. One that was still being written stands in the result."""
         source = self.start.source
+        if source is None:
+            source = getattr(result, "plan" if self.start.kind == "plan" else "source", None)
+        if source is None:
+            return None
         if self.start.kind == "code":
             return self.redaction.source(source)
         plan = self.redaction.plan(source)
@@ -230,6 +236,16 @@ class _Call:
         if not self._auditor.include_content:
             return {"arguments_digest": self._auditor.digest(text)}
         return self._auditor.content("arguments", lambda: _json(self._redaction.arguments(tool, arguments)))
+
+
+def _named(who: Origin | None) -> dict[str, Any]:
+    """Who asked, as far as it is known."""
+    if who is None:
+        return {}
+    named = {
+        "task": who.task, "outer_task": who.outer_task, "turn": who.turn, "call_id": who.call, "client": who.client
+    }  # fmt: skip
+    return {name: cut(each, _SHORT) if isinstance(each, str) else each for name, each in named.items() if each}
 
 
 def vars_of(limits: Limits) -> dict[str, Any]:

@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -22,18 +22,23 @@ import anyio
 from callgate.artifacts import Shelf
 from callgate.errors import ConfigurationError, ToolError
 from callgate.limits import Limits
-from callgate.runtime.answers import Answer, Answers, CallOptions, ModelCall
+from callgate.runtime.answer import Answer
+from callgate.runtime.answers import Answers, CallOptions, ModelCall
+from callgate.runtime.final_answer import AnswerType
+from callgate.runtime.gate.events import Event
 from callgate.runtime.model.decoding import decoded
 from callgate.runtime.model.definitions import Beside, ModelTools
 from callgate.runtime.model.meta import ALL_META_TOOLS, META_TOOLS, DefinitionOptions, MetaTool, checked_options
 from callgate.runtime.model.providers import Provider
 from callgate.runtime.session import Session
+from callgate.runtime.writing import Writing
 
 from .found import SearchResult, entry
 from .loading import LoadedTools, Loader
 from .memory import ConversationState, credit, teach
 
 if TYPE_CHECKING:
+    from callgate.runtime.plans.writing import PlanWriting
     from callgate.runtime.runtime import Runtime
 
 __all__ = ["Conversation", "Loader"]
@@ -66,6 +71,7 @@ class Conversation:
         grows: bool,
         limits: Limits | None,
         artifacts: Shelf | None = None,
+        final_answer: AnswerType | None = None,
     ) -> None:
         checked_options(options)
         if limits is not None and not isinstance(limits, Limits):
@@ -75,6 +81,7 @@ class Conversation:
         self.runtime = runtime
         """The `Runtime` of the conversation."""
         self._options = options
+        self._final_answer = final_answer
         self._state = ConversationState.from_json(state)
         self._loaded = None if loader is None else LoadedTools(runtime.registry, loader, loader_seconds)
         self._own_artifacts = artifacts is None
@@ -175,9 +182,20 @@ class Conversation:
         A search makes its found tools visible; `Answer.tools_changed` and the text say if some are new. A call of a
         tool that is not visible here is refused, and the refusal says how to find the tool.
         """
+        return await self._answer(name, arguments, options)
+
+    async def _answer(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | str | None,
+        options: CallOptions,
+        written: Writing | PlanWriting | None = None,
+    ) -> Answer:
+        """See `answer`. `written`: the program or plan of the call, if it began while the model wrote it."""
         self._must_be_open()
         meta = (*self._meta, "read_artifact") if self._may_read else self._meta
-        call = ModelCall.of(None, meta, {**options, "limits": options.get("limits") or self._limits})
+        more: CallOptions = {"limits": options.get("limits") or self._limits, "final_answer": self._final_answer}
+        call = replace(ModelCall.of(None, meta, {**options, **more}), written=written)
         if self._loaded is not None:
             self._loaded.refresh()
         hidden = self._hidden(str(name))
@@ -197,6 +215,22 @@ class Conversation:
         return self._noted(answer, note)
 
     # inside
+
+    def _begins_early(self, name: str) -> bool:
+        """Whether what a call of that meta-tool brings can begin while it is written."""
+        if name == "execute_tool_plan":
+            return self.runtime._approve_plan is None
+        return name == "execute_code" and not self._has_session and self.runtime._path != "sandbox"
+
+    def _writing(
+        self, name: str, on_event: Callable[[Event], None]
+    ) -> contextlib.AbstractAsyncContextManager[Writing | PlanWriting]:
+        """Begin a program or a plan that the model still writes; `_answer` finishes it."""
+        self._must_be_open()
+        within, limits, answer = self._within, self._limits, self._final_answer
+        if name == "execute_tool_plan":
+            return self._over._writing_plan(within, limits, on_event, None, answer)
+        return self._over._writing(tools=within, limits=limits, on_event=on_event, final_answer=answer)
 
     def _must_be_open(self) -> None:
         self.runtime._contexts.must_be_open()
@@ -293,7 +327,7 @@ class Conversation:
 
     @property
     def _beside(self) -> Beside:
-        return Beside(tuple(self._state.found), self._grows, self._has_session, self._reads)
+        return Beside(tuple(self._state.found), self._grows, self._has_session, self._reads, self._final_answer)
 
     async def _open_session(self) -> tuple[Session, str]:
         """The session of programs, opened if there is none or it has ended; and a line for the model in the latter

@@ -40,27 +40,41 @@ class Ahead:
         inputs: its inputs, JSON.
         gate: has the records and the limits of the run.
         asked: the places of the calls that were requested.
+        early: number of early calls that were made already; `ended` is called for each.
 
     Attributes:
         paused: the turn is over, and the look is not.
         stopped: no further call may begin early.
     """
 
-    def __init__(self, program: GraphProgram, inputs: dict[str, Any], gate: RunGate, asked: Container[Place]) -> None:
+    def __init__(
+        self, program: GraphProgram, inputs: dict[str, Any], gate: RunGate, asked: Container[Place], early: int = 0
+    ) -> None:
         self.paused = self.stopped = False
+        self._inputs = inputs
         self._gate = gate
-        self._open = 0
+        self._asked = asked
+        self._open = early
         """Number of early calls that have not ended."""
         self._argument_bytes = 0
         self._known: dict[Place, str | None] = {}
-        most = gate.limits.max_tool_calls
         self._budget = Budget(steps=_STEPS, bytes=_BYTES)
-        counted = None if most >= _MANY_CALLS else most
-        self._ghost = Ghost(program.flow, inputs, self._budget, self._known, asked, counted, program.is_lazy)
+        self._ghost = self._ghost_of(program)
         self._look: Generator[Offered | Worked, None, None] | None = None
         self._is_news = self._is_wanted = True
         self._took = 0.0
         self._rests_until = 0.0
+
+    def follow(self, program: GraphProgram) -> None:
+        """Look through a longer beginning of the same program from now on."""
+        self._drop()
+        self._ghost = self._ghost_of(program)
+        self._is_news = self._is_wanted = True
+
+    def _ghost_of(self, program: GraphProgram) -> Ghost:
+        most = self._gate.limits.max_tool_calls
+        counted = None if most >= _MANY_CALLS else most
+        return Ghost(program.flow, self._inputs, self._budget, self._known, self._asked, counted, program.is_lazy)
 
     @property
     def rests(self) -> float | None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from callgate.errors import CallgateError, LimitReached, ToolError
@@ -19,19 +20,19 @@ from callgate.runtime.gate.watching import CallPlace, place
 from callgate.runtime.run import CodeRun
 
 from .ahead import Ahead
-from .journal import OneCall, same_arguments
+from .journal import Elsewhere, OneCall, same_arguments
 from .walker import GraphProgram, Walker
 
-__all__ = ["GraphCalls"]
+__all__ = ["EARLY", "LARGE_RESULT", "READ_AGAIN", "GraphCalls"]
 
-_EARLY = CallPlace(speculative=True)
-_READ_AGAIN = 8
+EARLY = CallPlace(speculative=True)
+READ_AGAIN = 8
 """Memory of a decoded result, in multiples of its length as text."""
 _ESCAPED = 6
 """Upper bound on the bytes of a character on the wire."""
 _ENVELOPE = 512
 """Upper bound on the bytes around arguments on the wire."""
-_LARGE_RESULT = 1024 * 1024
+LARGE_RESULT = 1024 * 1024
 """Characters of a result after which no call begins early, since each look would decode the result again."""
 
 
@@ -42,9 +43,12 @@ class GraphCalls(Driver[int, OneCall | None]):
         run: the program.
         program: the graph that was found in it.
         inputs: its inputs, JSON.
+        early: calls that began while the program was written.
     """
 
-    def __init__(self, run: CodeRun, program: GraphProgram, inputs: dict[str, Any]) -> None:
+    def __init__(
+        self, run: CodeRun, program: GraphProgram, inputs: dict[str, Any], early: Sequence[OneCall] = ()
+    ) -> None:
         super().__init__(run.limits.max_concurrent_calls)
         self.code_run = run
         self.program = program
@@ -69,6 +73,13 @@ class GraphCalls(Driver[int, OneCall | None]):
         self._outcome_jobs = 0
         self._held = 0
         self._errors = 0
+        self._early = [call for call in early if call.stands_in(program.flow)]
+        """Those of the early calls that may still be taken."""
+        self.calls += early
+        for call in self._early:
+            self._by_place[call.place] = call
+            if call.ended:
+                self._note(call)
 
     def _ended(self, *, own: bool) -> None:
         """Begin or cancel calls after the walk has ended; `own` if the run's own task asks."""
@@ -94,11 +105,18 @@ class GraphCalls(Driver[int, OneCall | None]):
 
     def _reach(self, made: MadeCall) -> None:
         """Take a call that the walk has come to: an early one if it is the same, else a new one."""
+        if self._early and not made.site.early:  # they were read before this call changes anything
+            for call in self._early:
+                if call.reached is None and self._is_current(call):
+                    del self._by_place[call.place]
+            self._early = []
         early = self._by_place.get((made.site.number, made.number))
         if early is not None:
-            if same_arguments(early.arguments, made.arguments):
+            if early.site.tool == made.site.tool and same_arguments(early.arguments, made.arguments):
                 early.reached = made
                 self._unbegun += early.record < 0
+                if early.elsewhere is not None:
+                    early.elsewhere.take(early)
                 self._give(early)
                 return
             self._stop_looking_ahead()  # the ghost was wrong once
@@ -140,8 +158,10 @@ class GraphCalls(Driver[int, OneCall | None]):
     def _look_ahead(self) -> None:
         """Start to begin calls early, since the program waits for something."""
         if self._ahead is None and self._looks_ahead and not self._over:
-            self._ahead = Ahead(self.program, self._inputs, self._gate, self._by_place)
-            for call in self.calls:
+            calls = list(filter(self._is_current, self.calls))
+            early = sum(call.early for call in calls)
+            self._ahead = Ahead(self.program, self._inputs, self._gate, self._by_place, early)
+            for call in calls:
                 if call.ended and call not in self._outcomes:
                     self._ahead.ended(call)
             self._begin_early()
@@ -204,8 +224,11 @@ class GraphCalls(Driver[int, OneCall | None]):
         """Forget an early call that cannot be made: the walk makes the call if it comes to it."""
         if self._ahead is not None:
             self._ahead.forget()
-        if self._by_place.get(call.place) is call:
+        if self._is_current(call):
             del self._by_place[call.place]
+
+    def _is_current(self, call: OneCall) -> bool:
+        return self._by_place.get(call.place) is call
 
     # how calls are carried
 
@@ -224,20 +247,20 @@ class GraphCalls(Driver[int, OneCall | None]):
         if self._over and not self._is_wanted(call):
             return
         gate = self._gate
-        if call.reached is not None:
+        if call.elsewhere is not None:
+            making = self._awaited(call, call.elsewhere)
+        elif call.reached is not None:
             self._unbegun -= 1
+            making = self._made(call)
         elif len(gate.records) >= self._limits.max_tool_calls:
             self._forget(call)
             return
-        call.record = len(gate.records)
+        else:
+            making = self._made(call)
         call.under_way = True
         self._under_way += 1
-        if gate.watches is not None and call.reached is None:
-            place.set(_EARLY)
         try:
-            first = FirstStep(
-                gate.call(call.site.tool, call.arguments, line=call.site.line, early=call.reached is None)
-            )
+            first = FirstStep(making)
             if first.waits and own:
                 self._look_ahead()
                 self._hand_out()
@@ -246,8 +269,6 @@ class GraphCalls(Driver[int, OneCall | None]):
             call.text = await first.rest() if first.waits else first.result
         except ToolError as error:
             call.error = error
-            self._errors += 1
-            call.order = self._errors
         except LimitReached:
             self._no_room(call)
             return
@@ -257,12 +278,34 @@ class GraphCalls(Driver[int, OneCall | None]):
             if gate.watches is not None:
                 place.set(None)  # the call has taken it from a context of its own
             self._carried(call)
-        if call.text is not None:  # counted before the program can use the result
-            self._held += sys.getsizeof(call.text)
+        self._note(call)
         if self.wants_a_turn:
             await self.turn()  # tools that never wait would block all other tasks
         self._outcomes.append(call)
         self._use_outcomes()
+
+    def _made(self, call: OneCall) -> Coroutine[Any, Any, str]:
+        gate = self._gate
+        call.record = len(gate.records)
+        if gate.watches and call.reached is None:
+            place.set(EARLY)
+        return gate.call(call.site.tool, call.arguments, line=call.site.line, early=call.reached is None)
+
+    async def _awaited(self, call: OneCall, elsewhere: Elsewhere) -> str:
+        """The result of a call that began while the program was written."""
+        text = await elsewhere.outcome(call)
+        if text is None:
+            call.elsewhere = None
+            text = await self._made(call)
+        return text
+
+    def _note(self, call: OneCall) -> None:
+        """Count the outcome of a call before the program can use it."""
+        if call.text is not None:
+            self._held += sys.getsizeof(call.text)
+        elif call.error is not None:
+            self._errors += 1
+            call.order = self._errors
 
     def _no_room(self, call: OneCall) -> None:
         most = self._limits.max_tool_calls
@@ -282,12 +325,12 @@ class GraphCalls(Driver[int, OneCall | None]):
         self._begin_early()
 
     def _use_outcome(self, call: OneCall) -> None:
-        if self._ahead is not None:
+        if self._ahead is not None and self._is_current(call):
             self._ahead.ended(call)
-        if call.text is not None and len(call.text) > _LARGE_RESULT:
+        if call.text is not None and len(call.text) > LARGE_RESULT:
             self._stop_looking_ahead()
         self._give(call)
-        if self._held * _READ_AGAIN > self._limits.memory_bytes // 2:
+        if self._held * READ_AGAIN > self._limits.memory_bytes // 2:
             self.walker.doubt(call.site.line, "the results take much of what memory_bytes allows")
             return
         if call.reached is not None and self.walker.ended(call.reached) and not self.walker.paused:

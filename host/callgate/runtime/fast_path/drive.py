@@ -11,11 +11,12 @@
    are made instead, in order, as in the sandbox; if a limit ended it, they begin and are cancelled. A program that
    ended well has no such calls: a graph awaits its calls.
 6. In doubt, if the sandbox continues, the program's calls are waited for, since it needs their results. Reads that were
-   not awaited yet are cancelled: the sandbox can make them again.
+   not awaited yet are cancelled: the sandbox can make them again. Those that began while the program was written go on.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import anyio
@@ -39,14 +40,23 @@ class GraphDrive(GraphCalls):
         program: the graph that was found in it.
         inputs: its inputs, JSON.
         goes_on: whether the sandbox takes over in doubt.
+        early: calls that began while the program was written.
 
     Attributes:
         gone: set when the run has ended.
         cut_off: if `wall_seconds` ended calls of a failed program: the tool of the first call, and the number of calls.
     """
 
-    def __init__(self, run: CodeRun, program: GraphProgram, inputs: dict[str, Any], *, goes_on: bool) -> None:
-        super().__init__(run, program, inputs)
+    def __init__(
+        self,
+        run: CodeRun,
+        program: GraphProgram,
+        inputs: dict[str, Any],
+        *,
+        goes_on: bool,
+        early: Sequence[OneCall] = (),
+    ) -> None:
+        super().__init__(run, program, inputs, early)
         self.gone = anyio.Event()
         self.cut_off: tuple[str, int] | None = None
         self._goes_on = goes_on
@@ -74,6 +84,9 @@ class GraphDrive(GraphCalls):
             await self._refuse_the_rest()
 
     async def _to_the_end(self) -> None:
+        for call in self._early:
+            if not call.ended:
+                self.submit(id(call), call)
         self.walker.go_on()
         own = self._hand_out(own=True)
         while not self._over:

@@ -1,7 +1,8 @@
 """The calls of one run on the fast path, and the journal that answers them when the program runs again in the sandbox.
 
 The journal answers a call of the same tool with the same arguments, once for each time that the call was made, in that
-order. So no call is made twice. All other calls pass the gate, and their records follow the earlier ones.
+order. So no call is made twice. All other calls pass the gate, and their records follow the earlier ones. What was read
+while the program was still written answers only until the program's first call with effects: it was read before.
 """
 
 from __future__ import annotations
@@ -10,21 +11,36 @@ import hashlib
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, Protocol
 
 from callgate.errors import ToolError
-from callgate.program.graph.flow import Site
+from callgate.program.graph.flow import Flow, Site
 from callgate.program.graph.walking.ghost import Place
 from callgate.program.graph.walking.walk import MadeCall
 from callgate.runtime.gate import RunGate
 from callgate.runtime.gate.records import CallRecord
+from callgate.runtime.gate.run_gate import EarlierOutcome
 from callgate.tools.encoding import NotJson, canonical_json, compact_json
 
-__all__ = ["Journal", "OneCall", "Place", "same_arguments", "split"]
+__all__ = ["Elsewhere", "Journal", "OneCall", "Place", "same_arguments", "split"]
 
 
 _EXACT: Final = frozenset({str, int, bool, type(None)})
 """Types whose equal values are the same JSON."""
+
+
+class Elsewhere(Protocol):
+    """Carries calls that began while the program was written."""
+
+    async def outcome(self, call: OneCall) -> str | None:
+        """Wait for the result; None if the call was ended without one. Raises `ToolError`."""
+
+    def take(self, call: OneCall) -> None:
+        """The program has made this call. A second time changes nothing."""
+
+    def cancel_call(self, call: OneCall) -> None:
+        """Cancel the call, since the program has cancelled it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -46,6 +62,8 @@ class OneCall:
     under_way: bool = False
     early: bool = False
     """The ghost requested it before the walk came to its place."""
+    elsewhere: Elsewhere | None = None
+    """Carries the call, if it began while the program was written; None for all others."""
 
     @property
     def place(self) -> Place:
@@ -54,6 +72,13 @@ class OneCall:
     @property
     def ended(self) -> bool:
         return self.text is not None or self.error is not None
+
+    def stands_in(self, flow: Flow) -> bool:
+        """Whether its place is the same place of the program in another reading, of more of its text."""
+        if self.site.number >= len(flow.sites):
+            return False
+        own, other = self.site, flow.sites[self.site.number]
+        return (own.tool, own.line, own.text) == (other.tool, other.line, other.text)
 
 
 def same_arguments(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
@@ -96,21 +121,34 @@ class Journal:
 
     def __init__(self, calls: Sequence[OneCall], gate: RunGate) -> None:
         self._gate = gate
-        self.cancelled = sum(len(gate.chain(call.record)) for call in calls if call.reached is None and not call.ended)
+        self.cancelled = sum(
+            len(gate.chain(call.record))
+            for call in calls
+            if call.reached is None and not call.ended and call.elsewhere is None
+        )
         """Number of records of calls without an outcome, which the program may make again."""
         self.made: set[int] = set()
         """Ids of the records of early calls that the program has made now."""
         self._outcomes: dict[tuple[str, bytes], deque[OneCall]] = {}
         reached = [call for call in calls if call.reached is not None]
         for call in (*reached, *sorted((c for c in calls if c.reached is None), key=lambda call: call.place)):
-            if call.ended:
+            if call.ended or (call.elsewhere is not None and call.reached is None):
                 key = call.site.tool, _digest(call.arguments)
                 self._outcomes.setdefault(key, deque()).append(call)
+        self._expires = any(map(_expires, calls))
 
-    def answered(self, name: str, arguments: Any) -> str | ToolError | None:
-        """The outcome of the next call of this tool with these arguments; None if there is none left."""
+    def answered(self, name: str, arguments: Any, line: int | None) -> EarlierOutcome | None:
+        """The outcome of the next call of this tool with these arguments; None if there is none left.
+
+        Args:
+            line: of the program, where the call is made now; its record says so.
+        """
         if not self._outcomes:
             return None
+        if self._expires and not self._gate.only_reads(name):
+            self._expires = False
+            for key, calls in self._outcomes.items():
+                self._outcomes[key] = deque(call for call in calls if not _expires(call))
         try:
             known = self._outcomes.get((name, _digest(arguments)))
         except NotJson:
@@ -118,9 +156,30 @@ class Journal:
         if not known:
             return None
         call = known.popleft()
+        if line is not None:
+            for record in self._gate.chain(call.record):
+                record.line = line
         if call.reached is None:
             self.made.update(record.id for record in self._gate.chain(call.record))
+            if call.elsewhere is not None:
+                call.elsewhere.take(call)
+                if not call.ended:
+                    return partial(self._awaited, call.elsewhere, call)
         return call.text if call.error is None else call.error
+
+    async def _awaited(self, elsewhere: Elsewhere, call: OneCall) -> str | None:
+        try:
+            return await elsewhere.outcome(call)
+        except BaseException as error:
+            if not isinstance(error, ToolError):
+                elsewhere.cancel_call(call)
+            raise
+        finally:
+            self.made.update(record.id for record in self._gate.chain(call.record))  # a fallback may have come
+
+
+def _expires(call: OneCall) -> bool:
+    return call.elsewhere is not None and call.reached is None
 
 
 def _digest(arguments: Any) -> bytes:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -18,10 +19,13 @@ from callgate.program.graph.walking.tracing import trace
 from callgate.runtime.print_marks import after
 from callgate.runtime.result import NO_SANDBOX, CodeResult, RunError, RunUsage
 from callgate.runtime.run import CodeRun, Looks, host_error, left_under_way, program_error
+from callgate_guest.wire import FINAL_ANSWER
 
+from .answering import answer_of, give_answer
 from .drive import GraphDrive
-from .journal import Journal, split
-from .walker import WALK_BYTES, WALK_STEPS, GraphProgram, TellOnce
+from .early import EarlyReads
+from .journal import Journal, OneCall, split
+from .walker import WALK_BYTES, WALK_STEPS, GraphProgram, Prints, TellOnce
 
 __all__ = ["Found", "execute", "look", "look_at_once"]
 
@@ -39,7 +43,7 @@ async def look(run: CodeRun, looks: Looks) -> Found:
     """Find out whether a program is a graph; the result comes from the cache if it is there."""
     if reasons := _too_large(run):
         return reasons
-    key = GraphProgram, run.offer, run.code, frozenset(run.names)
+    key = GraphProgram, run.offer, run.code, frozenset(run.known)
     return await looks.look(run.code, partial(_look, run), key)
 
 
@@ -49,7 +53,12 @@ def look_at_once(run: CodeRun) -> Found:
 
 
 async def execute(
-    run: CodeRun, found: Found, under_way: set[GraphDrive], in_sandbox: InSandbox | None, why: str
+    run: CodeRun,
+    found: Found,
+    under_way: set[GraphDrive],
+    in_sandbox: InSandbox | None,
+    why: str,
+    early: EarlyReads | None = None,
 ) -> CodeResult | None:
     """Run a program on the host, if it is a graph.
 
@@ -59,27 +68,38 @@ async def execute(
         under_way: receives the drive of the run for as long as the run lasts.
         in_sandbox: runs the program in a guest if the fast path is unsure; None if no guest may.
         why: the reason why no guest may, for the error's message.
+        early: has the calls that began while the program was written.
 
     Returns:
         The result; None if the program is not a graph and `in_sandbox` can run it.
     """
+    begun = [] if early is None else early.finish(run.code)
     if not isinstance(found, GraphProgram):
-        return _not_a_graph(run, found, why) if in_sandbox is None else None
+        if in_sandbox is None:
+            return _not_a_graph(run, found, why)
+        if early is None or not run.gate.records:
+            return None
+        return await _go_on(run, begun, early.lost, in_sandbox, run.limits.wall_seconds)
     run.gate.begin()
     inputs = json.loads(run.inputs)
-    drive = GraphDrive(run, found, inputs, goes_on=in_sandbox is not None)
+    drive = GraphDrive(run, found, inputs, goes_on=in_sandbox is not None, early=begun)
     under_way.add(drive)
     try:
         await drive.run()
+        if found.answer_line is not None:
+            await give_answer(drive, found.answer_line, run.limits.wall_seconds - run.gate.seconds())
     finally:
         under_way.discard(drive)
         drive.gone.set()
+    lost = [] if early is None else early.lost
     if drive.walker.unsure is not None and drive.failure is None and in_sandbox is not None:
         left = run.limits.wall_seconds - run.gate.seconds()
         if left > 0:
-            return await _go_on(drive, in_sandbox, left)
+            return await _go_on(run, drive.calls, lost, in_sandbox, left, drive.walker.prints)
         drive.fail(LimitReached("wall_seconds", run.limits.wall_seconds))
-    return _result(drive, inputs, run.gate.seconds(), why)
+    if early is not None:
+        await early.close()
+    return _result(drive, lost, inputs, run.gate.seconds(), why)
 
 
 def _too_large(run: CodeRun) -> list[NotAGraph] | None:
@@ -95,15 +115,19 @@ def _too_large(run: CodeRun) -> list[NotAGraph] | None:
 
 def _look(run: CodeRun) -> Found:
     tree, run.tree = run.tree, None
+    line: int | None = None
+    if run.given is not None and FINAL_ANSWER in run.code:
+        tree = ast.parse(run.code.removeprefix("\ufeff")) if tree is None else tree
+        line = answer_of(tree)
     flow = compile_program(run.code, run.offer.graph_tools, inputs=run.names, tree=tree)
     if isinstance(flow, list):
         return flow
     early = any(site.early for site in flow.sites)
     again = len(flow.sites) > 1 or any(isinstance(operation, For) for operation in operations_of(flow.body))
-    return GraphProgram(run.code, flow, early and again)
+    return GraphProgram(run.code, flow, early and again, line)
 
 
-def _result(drive: GraphDrive, inputs: dict[str, Any], wall: float, why: str) -> CodeResult:
+def _result(drive: GraphDrive, lost: Sequence[OneCall], inputs: dict[str, Any], wall: float, why: str) -> CodeResult:
     """The result of a walk that has ended and that the sandbox does not continue."""
     run, walker = drive.code_run, drive.walker
     error: RunError | None = None
@@ -115,7 +139,7 @@ def _result(drive: GraphDrive, inputs: dict[str, Any], wall: float, why: str) ->
     elif (failed := walker.failed) is not None:
         place = {"line": failed.line, "traceback": failed.traceback, "tool": failed.tool}
         error = program_error({"kind": failed.kind, "message": failed.message, **place}, run.limits, None)
-    calls, speculative = split(drive.calls, run.gate)
+    calls, speculative = split([*drive.calls, *lost], run.gate)
     done = walker.done if error is None else None
 
     plans: list[dict[str, Any] | None] = []
@@ -128,14 +152,14 @@ def _result(drive: GraphDrive, inputs: dict[str, Any], wall: float, why: str) ->
 
     return CodeResult(
         ok=error is None,
-        value=done.value if done else None,
+        value=done.value if done and drive.program.answer_line is None else None,
         value_repr=done.value_repr if done else None,
         logs=walker.prints.logs,
         error=error,
         notes=[] if drive.cut_off is None else [left_under_way(*drive.cut_off)],
         findings=run.findings,
         calls=calls,
-        artifacts=_artifacts_used(drive),
+        artifacts=_artifacts_used(run, [*drive.calls, *lost]),
         speculative=speculative,
         path="plan",
         plan_of_calls=plan,
@@ -146,31 +170,48 @@ def _result(drive: GraphDrive, inputs: dict[str, Any], wall: float, why: str) ->
         inputs=run.kept_inputs,
         prints=walker.prints.marks.all,
         limits=run.limits,
+        final_answer=run.answer if error is None else None,
     )
 
 
-def _artifacts_used(drive: GraphDrive) -> list[Artifact]:
+def _artifacts_used(run: CodeRun, calls: Sequence[OneCall], taken: Collection[int] = ()) -> list[Artifact]:
     """The artifacts of the run, except those of early calls that the program did not use."""
-    made = drive.code_run.products.artifacts
+    made = run.products.artifacts
     if not made:
         return made
     texts: dict[bool, list[str]] = {True: [], False: []}
-    for call in drive.calls:
-        texts[call.reached is not None].append(call.text or "")
+    for call in calls:
+        texts[call.reached is not None or call.record + 1 in taken].append(call.text or "")
     used, unused = "\n".join(texts[True]), "\n".join(texts[False])
     return [each for each in made if each.handle in used or each.handle not in unused]
 
 
-async def _go_on(drive: GraphDrive, in_sandbox: InSandbox, left: float) -> CodeResult:
-    """Run the program again in the sandbox, where earlier calls are answered from the journal."""
-    run, logs = drive.code_run, drive.walker.prints.logs
-    journal = Journal(drive.calls, run.gate)
+async def _go_on(
+    run: CodeRun,
+    calls: Sequence[OneCall],
+    lost: Sequence[OneCall],
+    in_sandbox: InSandbox,
+    left: float,
+    printed: Prints | None = None,
+) -> CodeResult:
+    """Run the program in the sandbox, where earlier calls are answered from the journal.
+
+    Args:
+        run: the program.
+        calls: the earlier calls.
+        lost: earlier calls that answer nothing.
+        in_sandbox: see `execute`.
+        left: seconds of `wall_seconds`.
+        printed: what a walk has printed; None if there was no walk.
+    """
+    logs = "" if printed is None else printed.logs
+    journal = Journal(calls, run.gate)
     run.gate.begin_anew(journal.answered, journal.cancelled)
     listener = None if run.on_event is None else TellOnce(run.on_event, logs)
     try:
         result = await in_sandbox(replace(run, limits=run.limits.replace(wall_seconds=left), on_event=listener))
     except SandboxError as failure:
-        if not run.gate.records:
+        if printed is None or not run.gate.records:
             raise
         # calls were made, so the caller gets their records, as of any run that fails in the middle
         result = replace(run.stopped(RunError(type(failure).__name__, str(failure))), logs=logs)
@@ -178,12 +219,13 @@ async def _go_on(drive: GraphDrive, in_sandbox: InSandbox, left: float) -> CodeR
     error = result.error
     if error is not None and error.limit == "wall_seconds":
         error = host_error(LimitReached("wall_seconds", run.limits.wall_seconds), wall)
-    calls, speculative = split(drive.calls, run.gate, journal.made)
+    own, speculative = split([*calls, *lost], run.gate, journal.made)
     usage = replace(result.usage, wall_seconds=wall, tool_calls=len(run.gate.records))
-    prints = after(drive.walker.prints.marks.all, result.prints, len(logs))
+    prints = result.prints if printed is None else after(printed.marks.all, result.prints, len(logs))
     return replace(
-        result, error=error, calls=calls, speculative=speculative, usage=usage, prints=prints, limits=run.limits
-    )
+        result, error=error, calls=own, speculative=speculative, usage=usage, prints=prints, limits=run.limits,
+        artifacts=_artifacts_used(run, [*calls, *lost], journal.made),
+    )  # fmt: skip
 
 
 def _not_a_graph(run: CodeRun, reasons: list[NotAGraph], why: str) -> CodeResult:

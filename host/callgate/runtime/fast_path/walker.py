@@ -52,6 +52,8 @@ class GraphProgram:
     flow: Flow
     looks_ahead: bool
     """Whether a call may begin before the program comes to it."""
+    answer_line: int | None = None
+    """The line of the ``final_answer(value)`` with which the program ends; the flow ends with the value."""
 
     @cached_property
     def is_lazy(self) -> bool:

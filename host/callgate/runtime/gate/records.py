@@ -11,7 +11,7 @@ from callgate.tools import Retry, Tool
 from .deadline import Deadline
 
 if TYPE_CHECKING:
-    from .watching import CallWatches
+    from .watches import CallWatches
 
 __all__ = ["CallRecord", "CallStatus", "CallUnderWay"]
 

@@ -23,7 +23,7 @@ The gate knows no wire, no program and no plan. It never shows the text of a hos
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -45,15 +45,20 @@ from .cache import reads_kept_seconds
 from .events import CallEnded, CallStarted, Event, tell
 from .failures import copied
 from .records import CallRecord, CallUnderWay
-from .watching import RunWatches, place
+from .watches import RunWatches
+from .watching import place
 
 if TYPE_CHECKING:
     from .gate import Gate
 
-__all__ = ["Answered", "RunGate"]
+__all__ = ["Answered", "EarlierOutcome", "RunGate"]
 
-Answered = Callable[[str, Any], str | ToolError | None]
-"""The outcome of an earlier call of this tool with these arguments, or None. Returns each outcome once."""
+EarlierOutcome = str | ToolError | Callable[[], Awaitable[str | None]]
+"""The result or the error of an earlier call. Of a call that is still under way: waits for its result; None if it had
+none, and has to be made anew."""
+Answered = Callable[[str, Any, int | None], EarlierOutcome | None]
+"""The outcome of an earlier call of this tool with these arguments, which is made in this line now; or None. Returns
+each outcome once."""
 
 MAX_RECORDED_BYTES = 64 * 1024 * 1024
 """Memory for the recorded arguments of one run, about: a hostile guest must not fill the host."""
@@ -93,7 +98,7 @@ class RunGate:
         self.products = products
         """Has the artifacts that calls may name, and keeps those that tools return."""
         self.watches: RunWatches | None = None
-        """Follow the run: see `watching`."""
+        """All watchers of the run; None without any."""
         self._known = offer.by_name
         self._on_event = on_event
         self._attempts = Attempts(gate, limits, offer.caller, on_event, products)
@@ -105,6 +110,10 @@ class RunGate:
         self._results = MAX_RESULT_BYTES
         self._suggestions = MAX_SUGGESTIONS
         self._answered: Answered | None = None
+
+    def add(self, tool: Tool) -> None:
+        """Let this run call one more tool, of the host's own."""
+        self._known = {**self._known, tool.name: tool}
 
     @cached_property
     def _entrance(self) -> anyio.Lock:
@@ -155,7 +164,12 @@ class RunGate:
                 program may make these calls again.
         """
         self._answered = answered
-        self._most_calls = self.limits.max_tool_calls + cancelled
+        self.leave_out(cancelled)
+
+    def leave_out(self, records: int) -> None:
+        """Do not count so many records for `max_tool_calls`, since they are of calls that the program has not made; a
+        number below 0 counts records again."""
+        self._most_calls += records
 
     async def record_cancelled(self, name: str, arguments: Any, line: int | None = None) -> None:
         """Record a call that was cancelled before it came to the gate; it counts like any other.
@@ -165,7 +179,7 @@ class RunGate:
         """
         call = CallUnderWay(name, arguments, line=line)
         self._resolve(call)
-        if self._answered is not None and self._answered(call.name, call.arguments) is not None:
+        if self._answered is not None and self._answered(call.name, call.arguments, line) is not None:
             return
         record = self._begin(call)
         record.status, record.error = "cancelled", "the call was cancelled before it had begun"
@@ -178,9 +192,14 @@ class RunGate:
             tell(self._on_event, CallEnded(record))
 
     def begin(self) -> None:
-        """Count `seconds` from now, unless the run has begun. The time in which a sandbox starts is not the run's."""
+        """Count `seconds` from now, unless the run has begun. The time in which a sandbox starts is not the run's.
+
+        Calls that were made while the program was still being written began before it, at negative seconds.
+        """
         if not self._has_begun:
-            self._began, self._has_begun = self._clock(), True
+            before, self._began, self._has_begun = self._began, self._clock(), True
+            for record in self.records:
+                record.started_seconds -= self._began - before
 
     def seconds(self) -> float:
         """Seconds from the start of the run: of its calls, its prints and its usage."""
@@ -207,9 +226,11 @@ class RunGate:
         """Take a call through the gate. Recording and the start event come before any wait."""
         known = self._resolve(call)
         if self._answered is not None and not call.tried:
-            outcome = self._answered(call.name, call.arguments)
+            outcome = self._answered(call.name, call.arguments, call.line)
             if isinstance(outcome, ToolError):
                 raise copied(outcome)
+            if callable(outcome):
+                outcome = await outcome()
             if outcome is not None:
                 return outcome
         record = self._begin(call)

@@ -8,19 +8,16 @@
 5. Watchers hear of the end of each call and run that began, also when it is cancelled or its guest is killed.
 6. Arguments and results arrive as they are. Who shows them redacts them first: see `callgate.runtime.redaction`.
 
-`RunWatches` and `CallWatches` are what the gate sees: all watchers as one, which does not fail.
+The gate sees all watchers as one, which does not fail: see `watches`.
 """
 
 from __future__ import annotations
 
-import logging
 import secrets
-from collections.abc import Coroutine
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from callgate.errors import ToolError, ToolNotAllowed
 from callgate.limits import Limits
 
 from .records import CallRecord
@@ -31,16 +28,8 @@ if TYPE_CHECKING:
     from callgate.runtime.result import CodeResult
     from callgate.tools import Tool
 
-    from .run_gate import RunGate
+__all__ = ["CallPlace", "CallWatch", "Kind", "Origin", "RunStart", "RunWatch", "Watcher", "origin", "place"]
 
-__all__ = [
-    "CallPlace", "CallWatch", "CallWatches", "Origin", "RunStart", "RunWatch", "RunWatches", "Watcher", "origin",
-    "place", "watched",
-]  # fmt: skip
-
-logger = logging.getLogger("callgate")
-
-T = TypeVar("T")
 Kind = Literal["direct", "code", "plan"]
 
 
@@ -50,6 +39,8 @@ class Origin:
 
     task: str = ""
     """Id of an agent's task."""
+    outer_task: str = ""
+    """Id of the task around it, a call of which started this task."""
     turn: int = 0
     """The turn of that task; the first is 1."""
     call: str = ""
@@ -72,7 +63,8 @@ class RunStart:
     offer: Offer
     """The tools that the run may call."""
     source: Any = ""
-    """The program's text; the plan as it was given, text or JSON value; for a single call, empty."""
+    """The program's text; the plan as it was given, text or JSON value; for a single call, empty. None while a
+    model still writes it: then the result has it, and `origin` the call of the model, when it has ended."""
     inputs: str = "{}"
     """A program's inputs as JSON text."""
     origin: Origin | None = field(default_factory=origin.get)
@@ -144,140 +136,3 @@ class Watcher(Protocol):
 
     def run(self, start: RunStart) -> RunWatch:
         """A run begins."""
-
-
-class RunWatches:
-    """All that follow one run; see the rules above.
-
-    Args:
-        watchers: of the runtime. They hear of the run with `begin`.
-    """
-
-    __slots__ = ("_blind", "_failed", "_watchers", "_watches")
-
-    def __init__(self, watchers: tuple[Watcher, ...]) -> None:
-        self._watchers = watchers
-        self._watches: list[tuple[RunWatch, bool]] = []
-        self._blind = False
-        """Whether an essential watcher does not follow the run."""
-        self._failed: set[type] = set()
-
-    def begin(self, start: RunStart) -> None:
-        """The run begins."""
-        for watcher in self._watchers:
-            try:
-                self._watches.append((watcher.run(start), watcher.essential))
-            except Exception:
-                self._blind |= watcher.essential
-                self.note_failure(watcher)
-
-    def call(self, record: CallRecord) -> CallWatches:
-        """A call has arrived."""
-        watches: list[tuple[CallWatch, bool]] = []
-        blind = self._blind
-        for watch, essential in self._watches:
-            try:
-                watches.append((watch.call(record), essential))
-            except Exception:
-                blind |= essential
-                self.note_failure(watch)
-        return CallWatches(self, watches, blind)
-
-    def approved(self, granted: bool, by: str, changed: bool) -> None:
-        """The plan was approved or denied."""
-        for watch, essential in self._watches:
-            try:
-                watch.approved(granted, by, changed)
-            except Exception:
-                self._blind |= essential
-                self.note_failure(watch)
-
-    def ended(self, result: CodeResult | PlanResult | None, error: BaseException | None) -> None:
-        """The run has ended."""
-        for watch, _ in reversed(self._watches):
-            try:
-                watch.ended(result, error)
-            except Exception:
-                self.note_failure(watch)
-
-    def note_failure(self, watch: object) -> None:
-        """Log the exception that is being handled, if it is the first of this kind of watcher in the run."""
-        if type(watch) not in self._failed:
-            self._failed.add(type(watch))
-            logger.exception("what follows a run from outside failed (%s); the run goes on", type(watch).__qualname__)
-
-
-class CallWatches:
-    """All that follow one call; see the rules above."""
-
-    __slots__ = ("_blind", "_run", "_watches")
-
-    def __init__(self, run: RunWatches, watches: list[tuple[CallWatch, bool]], blind: bool) -> None:
-        self._run = run
-        self._watches = watches
-        self._blind = blind
-
-    def approved(self, granted: bool, by: str, changed: bool) -> None:
-        """The call was approved or denied."""
-        for watch, essential in self._watches:
-            try:
-                watch.approved(granted, by, changed)
-            except Exception:
-                self._blind |= essential
-                self._run.note_failure(watch)
-
-    def calling(self, tool: Tool, arguments: dict[str, Any]) -> None:
-        """The tool is called next.
-
-        Raises:
-            ToolError: a watcher refuses the call, or an essential one has failed and the call has effects.
-        """
-        self._must_see(tool)
-        for watch, essential in self._watches:
-            try:
-                watch.calling(tool, arguments)
-            except ToolError:
-                raise
-            except Exception:
-                self._blind |= essential
-                self._run.note_failure(watch)
-        self._must_see(tool)
-
-    def _must_see(self, tool: Tool) -> None:
-        if self._blind and not tool.read_only:
-            raise ToolNotAllowed(
-                f"tool {tool.name!r} was not called: the audit log failed, and a call with effects must stand in it. "
-                "Tell the operator; tools that only read still work",
-                tool=tool.name,
-            )
-
-    def ended(self, tool: Tool | None, text: str | None) -> None:
-        """The call has left the gate."""
-        for watch, _ in reversed(self._watches):
-            try:
-                watch.ended(tool, text)
-            except Exception:
-                self._run.note_failure(watch)
-
-
-async def watched(gate: RunGate, ran: Coroutine[Any, Any, T], kind: Kind, source: Any = "", inputs: str = "{}") -> T:
-    """Await a run, and report its begin and its end to the watchers of its runtime.
-
-    Args:
-        gate: of the run.
-        ran: the run. Watchers receive the result of a program or a plan.
-        kind: see `RunStart`, like the other arguments.
-    """
-    if not gate.gate.watchers:
-        return await ran
-    watches = RunWatches(gate.gate.watchers)
-    try:
-        watches.begin(RunStart(kind=kind, limits=gate.limits, offer=gate.offer, source=source, inputs=inputs))
-        gate.watches = watches
-        result = await ran
-    except BaseException as error:
-        ran.close()
-        watches.ended(None, error)
-        raise
-    watches.ended(None if kind == "direct" else result, None)  # type: ignore[arg-type]
-    return result

@@ -15,12 +15,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from callgate.errors import ConfigurationError
 from callgate.limits import Limits
+from callgate.runtime.final_answer import AnswerType
 from callgate.tools import Registry, Tool
 from callgate.tools.encoding import NotJson, compact_json
 from callgate.tools.faults import did_you_mean
@@ -29,6 +30,7 @@ from .foreign import ModelNames, clean
 from .listing import NOTHING, Listing, listing, listing_beside
 from .meta import (
     ALL_META_TOOLS,
+    ANSWER,
     DEFAULT_INLINE_CHARACTERS,
     META_TOOLS,
     DefinitionOptions,
@@ -66,6 +68,8 @@ class Beside:
     """Whether programs see each other's variables."""
     reads: bool = False
     """Whether there are artifacts for `read_artifact`."""
+    answer: AnswerType | None = None
+    """What a program or a plan may give as the answer of the task."""
 
 
 ALONE = Beside()
@@ -110,8 +114,9 @@ class Definitions:
         if tools is not self._tools or len(self._made) >= _MOST_CACHED:
             self._made.clear()
             self._tools = tools
-        now = (self.python(), self.files(), self.packages())
-        key = repr((provider, sorted(options.items(), key=lambda item: item[0]), beside, *now))
+        now = (self.python(), self.files(), self.packages(), "" if beside.answer is None else beside.answer.stub)
+        shown = replace(beside, answer=None)
+        key = repr((provider, sorted(options.items(), key=lambda item: item[0]), shown, *now))
         text = self._made.get(key)
         if text is None:
             made = self.of(options, beside, checked_provider(provider)).definitions()
@@ -181,6 +186,7 @@ class ModelTools:
             sample=sample_of(self._for("code"), names),
             plan_sample=chain_of(self._for("plan"), names),
             plan_as_text=self._options.get("plan_as_text", False),
+            answer="" if self._beside.answer is None else self._beside.answer.stub,
         )
 
     def instructions(self) -> str:
@@ -283,6 +289,8 @@ class ModelTools:
             )
         text = text or text_of(name, here)
         schema = input_schema(name, plan_as_text=here.plan_as_text)
+        if here.answer and name == "execute_tool_plan" and not here.plan_as_text:
+            schema["properties"]["answer"] = ANSWER
         listed = self._lists.get(name, NOTHING).text
         if listed and openai and len(text) + len(listed) + 2 > most:
             first = "code" if name == "execute_code" else "plan" if here.plan_as_text else "steps"

@@ -14,6 +14,7 @@ from callgate.tools.tool import DETAILS
 
 __all__ = [
     "ALL_META_TOOLS",
+    "ANSWER",
     "DEFAULT_INLINE_CHARACTERS",
     "META_TOOLS",
     "DefinitionOptions",
@@ -54,17 +55,15 @@ def _texts(description: str, **bounds: int) -> Schema:
     return {"type": "array", "items": {"type": "string"}, **bounds, "description": description}
 
 
+_NAMES: Schema = {"type": "array", "items": {"type": "string"}}
 _STEP = _object(
     "id tool",
-    id=_text("A name of your own, for references."),
-    tool=_text("The tool's name."),
-    arguments={
-        "type": "object",
-        "description": 'By name. "$ref:ID" or "$ref:ID.field" stands for a step\'s result.',
-    },
-    for_each={"description": 'A list, or a reference to one: one call per item, which is "$item".'},
-    when={"description": 'A condition, for instance {"$expr": "a[\'total\'] > 5"}.'},
-    depends_on=_texts("Ids of steps to wait for, beside those referred to."),
+    id={"type": "string"},
+    tool={"type": "string"},
+    arguments={"type": "object"},
+    for_each={},
+    when={"description": '{"$expr": "a.total > 5"}'},
+    depends_on=_NAMES,
 )
 _INPUT: dict[MetaTool, Schema] = {
     "search_tools": _closed(
@@ -86,9 +85,8 @@ _INPUT: dict[MetaTool, Schema] = {
     "execute_code": _closed("code", code=_text("Python source.")),
     "execute_tool_plan": _object(
         "steps",
-        goal=_text("What the plan is for, in one line."),
         steps={"type": "array", "minItems": 1, "items": _STEP},
-        output_steps=_texts("Ids of the steps whose results you want to see; all unless given."),
+        output_steps=_NAMES,
     ),
     "read_artifact": _closed(
         "artifact",
@@ -97,6 +95,8 @@ _INPUT: dict[MetaTool, Schema] = {
         limit={"type": "integer", "minimum": 1, "description": "Most bytes."},
     ),
 }
+ANSWER: Schema = {}
+"""The member of a plan by which it answers the task."""
 _PLAN_AS_TEXT = _closed(
     "plan",
     plan=_text(

@@ -61,6 +61,8 @@ class Situation:
     """Whether programs may have files: given ones in ``/input``, and those that they leave in ``/output``."""
     packages: tuple[str, ...] = ()
     """Names and versions of what programs can import besides the standard library; those to name first stand first."""
+    answer: str = ""
+    """``final_answer(value: Report)`` and the types in it, if a program or a plan may answer the task."""
     plan_as_text: bool = False
     """Whether a plan is one argument, which is JSON text."""
 
@@ -159,6 +161,8 @@ def _describe(here: Situation) -> str:
 
 
 _EXAMPLE = "Example:\n"
+_PLAN_ANSWERS = '- answer ("CPU is ${ID.load}%", "$ref:ID") ends the task.\n'
+_ANSWERS = "- {stub} ends the program and the task: call it once you have the answer.\n"
 _MOST_PACKAGES = 20
 _NO_NAME = "NAME_OF_TOOL"
 _CAUGHT = "raises ToolError (no import); catch it to go on"
@@ -194,7 +198,7 @@ def _code(here: Situation) -> str:
         f"- Results are JSON values: r['id'] or r.id. A failed call {failed}.\n"
         f"- print() what you need: output beyond {MODEL_CHARACTERS // 2:,} characters is cut.\n"
         f"- {there} {kept}. At most {here.limits.wall_seconds:g} s{calls}.\n"
-        f"{unseen}{_EXAMPLE}{_program(here.sample)}"
+        f"{unseen}{_ANSWERS.format(stub=here.answer) if here.answer else ''}{_EXAMPLE}{_program(here.sample)}"
     )
 
 
@@ -220,17 +224,15 @@ def _program(sample: Sample | None) -> str:
 
 
 def _plan(here: Situation) -> str:
-    code = " Logic in between (loops, sums, text): execute_code." if here.has("execute_code") else ""
+    code = " Logic in between: execute_code." if here.has("execute_code") else ""
     direct = f" One call: {_itself(here)}." if here.calls_itself else ""
     return (
-        "Run several tool calls at once from a JSON plan: each step begins as soon as the results it refers to are "
-        f"there, in parallel. Use it when the calls are known beforehand and results are passed on as they are.{code}"
-        f"{direct}\n"
-        '- "$ref:ID" in arguments is the whole result of step ID, "$ref:ID.items[0].name" a part of it; ${ID.name} '
-        "inserts it into text.\n"
-        '- "for_each": a list or a reference makes one call per item; there "$item" is the item.\n'
-        "- A step that fails skips the steps that need it; the others run. You see the results of output_steps, long "
-        "ones cut.\n"
+        "Run a JSON plan of tool calls, in parallel: each begins once its inputs are there. "
+        f"For calls that are known beforehand.{code}{direct}\n"
+        '- "$ref:ID.items[0].name" is a part of the result of step ID, "$ref:ID" all of it; in text: ${ID.name}.\n'
+        '- for_each: one call per item of a list or a reference; "$item" is the item.\n'
+        "- A failed step skips those that need it. Only output_steps come back.\n"
+        f"{_PLAN_ANSWERS if here.answer else ''}"
         f"{'The plan is one text. ' if here.plan_as_text else ''}Example: {_steps(here.plan_sample)}"
     )
 
@@ -245,7 +247,7 @@ def _read(here: Situation) -> str:
 
 
 def _steps(chain: Chain | None) -> str:
-    first, then, reference = (_NO_NAME, "ARGUMENT", "a"), (_NO_NAME, "ARGUMENT"), "$ref:a.FIELD"
+    first, then, reference = (_NO_NAME, "ARG", "a"), (_NO_NAME, "ARG"), "$ref:a.FIELD"
     if chain is not None:
         first = (chain.first.tool.name, chain.first.argument, chain.first.values[0])
         then = (chain.then.tool.name, chain.then.argument)
@@ -254,4 +256,4 @@ def _steps(chain: Chain | None) -> str:
         {"id": "a", "tool": first[0], "arguments": {first[1]: first[2]}},
         {"id": "b", "tool": then[0], "arguments": {then[1]: reference}},
     ]
-    return json.dumps({"steps": steps, "output_steps": ["b"]}, ensure_ascii=False)
+    return json.dumps({"steps": steps, "output_steps": ["b"]}, ensure_ascii=False, separators=(",", ":"))

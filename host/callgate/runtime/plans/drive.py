@@ -164,16 +164,16 @@ class PlanDrive(Driver[Any, Call]):
             if early.outcome is not None:
                 self._feed(early.outcome)
                 return
-            calls.remove(early.record)  # it has no outcome, since a limit ended it
+            calls.remove(early.record)  # a limit ended it, and will end this call as well
             first = len(records)
         self._note(call, first)
-        if call.again:
-            self._second.add(first)
         try:
             outcome = await make_call(self._gate, call, self._ids[step], self._deadlines[self._at_work[call[:3]][0]])
         except LimitReached as reached:
             if len(records) == first:
                 calls.pop()
+                if early is not None:
+                    calls.append(early.record)
             self.end(reached)
         except BaseException:
             tools = self._gate.offer.by_name
@@ -189,8 +189,12 @@ class PlanDrive(Driver[Any, Call]):
         calls.append(record)
         if call.item is not None:
             self._items[record] = call.item
+        if call.again:
+            self._second.add(record)
 
     def _step_ended(self, index: int) -> None:
+        if self._early is not None:
+            self._early.step_ended(index)
         step, outcome, result = self._plan.steps[index], self.engine.outcomes[index], self.engine.inputs.results[index]
         numbers = self._calls[index]
         timing: dict[str, Any] = {}

@@ -1,11 +1,16 @@
 """Makes calls while a model still writes the plan; the complete plan then takes their outcomes.
 
-Only read-only tools are called early. The complete plan decides: its engine requests each call, and gets the outcome of
-an early call with the same tool and arguments. An early call that it does not request stays in the records.
+1. Only read-only tools are called early.
+2. The complete plan decides: its engine requests each call, and gets the outcome of an early call of the same step with
+   the same arguments. The step is the same if its text is, and that of all steps that it waits for: one of these may
+   have an effect now, and what was read before it is old.
+3. An early call of another step is cancelled, so that it holds no place. It stays in the records, and does not count
+   for `max_tool_calls`.
 """
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +20,9 @@ import anyio.lowlevel
 
 from callgate.errors import LimitReached, ToolError
 from callgate.plan.actions import Action, Arrived, Call, Exceeded, Failed, Returned, Stop
+from callgate.plan.compile import CompiledPlan
 from callgate.plan.engine import Engine
+from callgate.plan.progress import UNKNOWN
 from callgate.runtime.driver import Driver
 from callgate.runtime.gate import RunGate
 from callgate.runtime.gate.deadline import Deadline
@@ -28,6 +35,9 @@ if TYPE_CHECKING:
     from .run import PlanRun
 
 __all__ = ["EarlyCall", "EarlyCalls", "make_call"]
+
+_A_TURN = 500
+"""Steps that are compared before other tasks get a turn."""
 
 
 async def make_call(
@@ -97,15 +107,37 @@ class EarlyCalls(Driver[Any, EarlyCall]):
         self._over = True
         self._engine.handle(Stop("the plan is complete"))
 
+    async def decide(self, plan: CompiledPlan) -> None:
+        """Take the complete plan. Calls of a step that it has otherwise, or whose earlier steps it has otherwise, are
+        not taken: those under way are cancelled, since they hold places, and none of them counts."""
+        stays: set[int] = set()
+        for index, (step, own) in enumerate(zip(self._engine.steps, plan.steps, strict=False)):
+            if step is not UNKNOWN and step.model == own.model and stays.issuperset(step.needs + step.after):
+                stays.add(index)
+            if index % _A_TURN == 0:
+                await anyio.lowlevel.checkpoint()
+        self.started &= stays
+        self._made = {key: early for key, early in self._made.items() if key[0] in stays}
+        for early in self._begun:
+            if early.call.step not in stays:
+                self._gate.leave_out(len(self._gate.chain(early.record)))
+                if not early.done.is_set():
+                    self.cancel(early.call[:3])
+
     def take(self, call: Call) -> EarlyCall | None:
         """The early call that equals `call`, if it has begun."""
         made = self._made.pop(call[:3], None)
-        if made is None or made.record < 0 or made.call.tool != call.tool:
+        if made is None or made.record < 0:
             return None
-        try:
-            return made if compact_json(made.call.arguments) == compact_json(call.arguments) else None
-        except NotJson:
-            return None
+        with contextlib.suppress(NotJson):
+            if compact_json(made.call.arguments) == compact_json(call.arguments):
+                return made
+        self.cancel(call[:3])
+        return None
+
+    def step_ended(self, index: int) -> None:
+        """Cancel the calls of a step of which the complete plan requests no more."""
+        self.cancel_begun(lambda early: early.call.step == index)
 
     async def cancel_all(self) -> None:
         """Cancel the calls under way, and wait for their end."""
@@ -114,7 +146,8 @@ class EarlyCalls(Driver[Any, EarlyCall]):
             if not early.done.is_set():
                 self.cancel(early.call[:3])
         for early in self._begun:
-            await early.done.wait()
+            if not early.done.is_set():
+                await early.done.wait()
 
     def _perform(self, actions: list[Action]) -> None:
         for action in actions:
@@ -141,7 +174,8 @@ class EarlyCalls(Driver[Any, EarlyCall]):
             early.outcome = outcome._replace(value=None) if isinstance(outcome, Returned) else outcome
         except LimitReached:  # the complete plan finds out for itself
             self._over = True
-            early.record = -1
+            if early.record >= len(self._gate.records):  # there was no room for the call itself
+                early.record = -1
             return
         finally:
             early.done.set()

@@ -13,7 +13,9 @@ from callgate.artifacts import Artifact
 from callgate.limits import Limits
 from callgate.plan.explain import ExplainedStep, ExplainFormat, explain
 from callgate.plan.faults import PlanFault
+from callgate.plan.model import steps_json
 from callgate.plan.outcomes import StepStatus
+from callgate.runtime.final_answer import FinalAnswer
 from callgate.runtime.gate.records import CallRecord
 from callgate.runtime.result import (
     MODEL_CHARACTERS,
@@ -111,6 +113,8 @@ class PlanResult:
     """Every call, in the order in which they began."""
     artifacts: list[Artifact] = field(default_factory=list)
     """What its tools returned of bytes, pictures and files: see `Limits.max_artifacts`."""
+    final_answer: FinalAnswer | None = None
+    """The plan's `answer`, if it was asked for one and everything that the answer needs succeeded."""
     goal: str | None = None
     plan: dict[str, Any] | None = None
     """The plan that ran, as callgate read it; None if no plan ran."""
@@ -173,7 +177,7 @@ class PlanResult:
         Args:
             form: ``"text"``, ``"json"`` or ``"mermaid"`` (a flowchart).
         """
-        written = self.plan["steps"] if self.plan else []
+        written = steps_json(self.plan) if self.plan else []
         steps = [
             ExplainedStep(
                 step.id, step.tool, step.wave, step.needs, step.after, each,
@@ -187,9 +191,9 @@ class PlanResult:
     def to_dict(self) -> dict[str, Any]:
         """The whole result as JSON values. Arguments of calls are not copied."""
         artifacts = [each.to_json() for each in self.artifacts]
-        return plain(
-            {**members(self, "redactor"), "artifacts": artifacts, "steps": [step.to_dict() for step in self.steps]}
-        )
+        answer = None if self.final_answer is None else json.loads(self.final_answer.json)
+        steps = [step.to_dict() for step in self.steps]
+        return plain({**members(self, "redactor"), "artifacts": artifacts, "final_answer": answer, "steps": steps})
 
     def for_model(self, max_characters: int = MODEL_CHARACTERS, *, keep: Keep | None = None) -> str:
         """A short text for the model's context: how many steps succeeded, a line for each step, the outputs.
@@ -205,6 +209,8 @@ class PlanResult:
         else:
             head = "\n".join(self._lines(max_characters // 2))
             outputs = "\n".join(self._outputs(max(max_characters - len(head), max_characters // 2), keep))
+            if self.final_answer is not None:
+                outputs += f"\nanswer: {shortened(self.final_answer.text, max_characters // 2, 'answer.txt', keep)}"
             text = "\n".join(filter(None, [head, outputs, *files_made(self.artifacts, outputs)]))
         return text.encode("utf-8", "replace").decode()  # a lone surrogate cannot be sent
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Collection, Iterable
+from collections.abc import AsyncIterable, Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -21,7 +21,6 @@ import anyio.to_thread
 from callgate.artifacts import Shelf, keeper_of_call
 from callgate.errors import ConfigurationError, LimitReached
 from callgate.limits import Limits
-from callgate.plan.arriving import ArrivingPlan
 from callgate.plan.compile import CompiledPlan, Offering, Reading, read_plan
 from callgate.plan.estimate import EstimatedStep, PlanEstimate, estimate_plan
 from callgate.plan.explain import ExplainFormat, explain, explained
@@ -29,19 +28,23 @@ from callgate.plan.faults import PlanFault
 from callgate.plan.model import plan_json
 from callgate.plan.sizes import json_size, memory_of
 from callgate.runtime.context_task import event_loop
+from callgate.runtime.final_answer import AnswerType, GivenAnswer
 from callgate.runtime.gate import Gate
 from callgate.runtime.gate.approval import Allow, Decision, Deny, answer_of
 from callgate.runtime.gate.events import Event
 from callgate.runtime.result import RunError, RunUsage
 from callgate.runtime.run import host_error
 from callgate.runtime.run_redaction import RunRedaction
+from callgate.runtime.streaming import each_chunk, own_tasks
 from callgate.tools.decoding import decoding, own_json
 from callgate.tools.encoding import encoding
 from callgate.tools.turns import at_once
+from callgate_guest.wire import FINAL_ANSWER
 
 from .drive import PlanDrive
 from .early import EarlyCalls
 from .result import PlanResult
+from .writing import PlanWriting
 
 __all__ = ["ApprovePlan", "PlanApprovalRequest", "PlanRun", "explanation"]
 
@@ -102,6 +105,7 @@ class PlanRun:
         on_event: receives the starts and ends of steps and calls.
         approve_plan: asked before the plan runs.
         shelf: of the caller: see `Gate.open`.
+        answer: what the plan's `answer` must be; None: the plan may have none.
 
     Raises:
         ConfigurationError: an argument has a wrong type, or `tools` names one that does not exist.
@@ -115,6 +119,7 @@ class PlanRun:
         on_event: Callable[[Event], None] | None = None,
         approve_plan: ApprovePlan | None = None,
         shelf: Shelf | None = None,
+        answer: AnswerType | None = None,
     ) -> None:
         if approve_plan is not None and not callable(approve_plan):
             raise ConfigurationError(f"approve_plan is a function of a PlanApprovalRequest, not {approve_plan!r}")
@@ -122,9 +127,14 @@ class PlanRun:
         self.limits = limits
         self.on_event = on_event
         self.approve_plan = approve_plan
+        self.given = None if answer is None else GivenAnswer(answer)
         offer = self.gate.offer
+        tools_by_name = offer.by_name
+        if self.given is not None:
+            self.gate.add(self.given.tool)
+            tools_by_name = {**tools_by_name, FINAL_ANSWER: self.given.tool}
         self.offering = Offering(
-            offer.by_name, lambda name: offer.refusal(name, suggest=True).message, canonical=offer.canonical
+            tools_by_name, lambda name: offer.refusal(name, suggest=True).message, canonical=offer.canonical
         )
 
     def estimate(self, given: Any) -> PlanEstimate:
@@ -157,9 +167,9 @@ class PlanRun:
     async def execute(self, given: Any) -> PlanResult:
         """Read a plan and run it."""
         started = time.perf_counter()
-        return await self._run_if_allowed(await self.read_aside(given), started)
+        return await self.run_if_allowed(await self.read_aside(given), started)
 
-    async def _run_if_allowed(self, reading: Reading, started: float, early: EarlyCalls | None = None) -> PlanResult:
+    async def run_if_allowed(self, reading: Reading, started: float, early: EarlyCalls | None = None) -> PlanResult:
         """Run the plan that was read. If `approve_plan` is set, ask first and follow the answer."""
         if reading.plan is None:
             return self.refused(reading, started)
@@ -189,29 +199,18 @@ class PlanRun:
     async def execute_stream(self, chunks: AsyncIterable[str] | Iterable[str]) -> PlanResult:
         """Read a plan while a model writes it, begin its reads, and run it when it is complete. With `approve_plan`,
         nothing begins before the answer."""
-        started = time.perf_counter()
-        arriving = ArrivingPlan(self.offering, self.limits)
         text: list[str] = []
         size = 0
-        try:
-            async with anyio.create_task_group() as tasks:
-                early = EarlyCalls(tasks, self)
-                async with contextlib.aclosing(_each(chunks)) as pieces:
-                    async for chunk in pieces:
-                        text.append(chunk)
-                        size += len(chunk)
-                        if size > self.limits.max_message_bytes:
-                            break  # `read` refuses the whole plan
-                        for step in arriving.receive(chunk) if self.approve_plan is None else ():
-                            early.arrive(step)
-                            await anyio.lowlevel.checkpoint()
-                early.complete()
-                reading = await self.read_aside("".join(text))
-                result = await self._run_if_allowed(reading, started, early) if reading.plan is not None else None
-                tasks.cancel_scope.cancel()
-        except BaseExceptionGroup as group:  # raise a single error without the task group's wrapper
-            raise (group.exceptions[0] if len(group.exceptions) == 1 else group) from None
-        return self.refused(reading, started) if result is None else result
+        async with own_tasks() as tasks:
+            writing = PlanWriting(tasks, self)
+            async with contextlib.aclosing(each_chunk(chunks, "plan")) as pieces:
+                async for chunk in pieces:
+                    text.append(chunk)
+                    size += len(chunk)
+                    if size > self.limits.max_message_bytes:
+                        break  # the whole plan is refused
+                    writing.receive(chunk)
+            return await writing.finish("".join(text))
 
     def refused(self, reading: Reading, started: float) -> PlanResult:
         """The result of a plan that has faults."""
@@ -272,29 +271,13 @@ class PlanRun:
             artifacts=self.gate.products.artifacts,
             goal=plan.model.goal,
             plan=plan_json(plan.model),
+            final_answer=None if self.given is None or drive.failure is not None else self.given.answer,
             usage=self._usage(started),
             limits=self.limits,
         )
 
     def _usage(self, started: float) -> RunUsage:
         return RunUsage(wall_seconds=time.perf_counter() - started, tool_calls=len(self.gate.records))
-
-
-async def _each(chunks: AsyncIterable[str] | Iterable[str]) -> AsyncGenerator[str, None]:
-    if isinstance(chunks, AsyncIterable):
-        async for chunk in chunks:
-            await anyio.lowlevel.checkpoint()  # the iterator may never have waited
-            yield _text(chunk)
-    else:
-        for chunk in chunks:
-            await anyio.lowlevel.checkpoint()
-            yield _text(chunk)
-
-
-def _text(chunk: Any) -> str:
-    if not isinstance(chunk, str):
-        raise ConfigurationError(f"the chunks of a plan are text, not {type(chunk).__name__}")
-    return chunk
 
 
 _limiters: WeakKeyDictionary[Any, anyio.CapacityLimiter] = WeakKeyDictionary()

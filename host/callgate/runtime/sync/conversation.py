@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from callgate.artifacts import Shelf
-from callgate.runtime.answers import Answer
+from callgate.runtime.answer import Answer
 from callgate.runtime.discovery.conversation import Conversation
 
 from .loop_thread import LoopThread

@@ -10,6 +10,7 @@ from callgate.limits import Limits
 from .session import SyncSession
 
 if TYPE_CHECKING:
+    from callgate.runtime.final_answer import AnswerType
     from callgate.runtime.gate.events import Event
 
 __all__ = ["SyncCallOptions", "async_options"]
@@ -23,6 +24,7 @@ class SyncCallOptions(TypedDict, total=False):
     on_event: Callable[[Event], None] | None
     session: SyncSession | None
     pictures: bool
+    final_answer: AnswerType | None
 
 
 def async_options(options: SyncCallOptions) -> dict[str, Any]:

@@ -6,9 +6,9 @@ import atexit
 import contextlib
 import inspect
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Collection, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 import anyio
 import anyio.to_thread
@@ -24,7 +24,7 @@ from .waiting import Waiting, arguments_of, giving, plain, waiting
 
 if TYPE_CHECKING:  # imported at first use, as by `Runtime`
     from callgate.artifacts import Artifacts
-    from callgate.runtime.answers import Answer
+    from callgate.runtime.answer import Answer
     from callgate.runtime.discovery.conversation import Conversation
     from callgate.runtime.discovery.search import ToolSearch
     from callgate.runtime.model.meta import MetaTool
@@ -36,6 +36,16 @@ if TYPE_CHECKING:  # imported at first use, as by `Runtime`
     from .conversation import SyncConversation
 
 __all__ = ["SyncRuntime"]
+
+
+_END: Final = object()
+
+
+async def _in_thread(chunks: Iterable[str]) -> AsyncGenerator[str, None]:
+    """The pieces of a text, each waited for in a worker thread."""
+    pieces = iter(chunks)
+    while (piece := await anyio.to_thread.run_sync(next, pieces, _END, abandon_on_cancel=True)) is not _END:
+        yield piece  # type: ignore[misc]
 
 
 def _conversation(runtime: SyncRuntime, made: Conversation) -> SyncConversation:
@@ -183,13 +193,21 @@ class SyncRuntime(Waiting):
     compile = plain(Runtime.compile)
     session = giving(SyncSession, Runtime.session)
 
-    def stream_code(self, code: str, **options: Any) -> SyncCodeStream:
+    def stream_code(self, code: str | AsyncIterable[str] | Iterable[str], **options: Any) -> SyncCodeStream:
         """Run a program and iterate over its events while it runs: ``for event in runtime.stream_code(code)``.
 
         ``with runtime.stream_code(code) as stream: for event in stream: ...`` sets `stream.result`, too. Takes the
         arguments of `execute_code`, except `on_event`. Leaving the loop or the block early cancels the run.
+
+        Args:
+            code: Python source; or its pieces, as a model writes them: see `Runtime.stream_code`. A worker thread waits
+                for each piece.
+            options: see `execute_code`.
         """
-        return SyncCodeStream(self, lambda put: self.runtime.execute_code(code, on_event=put, **options))
+        if isinstance(code, str):
+            return SyncCodeStream(self, lambda put: self.runtime.execute_code(code, on_event=put, **options))
+        chunks = code if isinstance(code, AsyncIterable) else _in_thread(code)
+        return SyncCodeStream(self, lambda put: self.runtime._execute_written(chunks, on_event=put, **options))
 
     # plans
 

@@ -36,7 +36,7 @@ from opentelemetry.trace import (
 )
 
 from callgate.runtime.gate.records import CallRecord
-from callgate.runtime.gate.watching import CallWatch, RunStart, RunWatch, place
+from callgate.runtime.gate.watching import CallWatch, Origin, RunStart, RunWatch, origin, place
 from callgate.runtime.redaction import Redaction
 from callgate.runtime.result import CodeResult
 from callgate.sandbox.pool import WarmPool
@@ -159,7 +159,7 @@ class RunSpan:
         self._began = time.perf_counter()
         if start.kind == "direct":
             return
-        names, tool, origin = spans.names, _META_TOOL[start.kind], start.origin
+        names, tool = spans.names, _META_TOOL[start.kind]
         attributes: Attributes = {
             names.operation: names.execute_tool,
             names.tool: tool,
@@ -167,12 +167,19 @@ class RunSpan:
             names.run_id: start.id,
             names.caller: start.kind,
         }
-        if origin is not None:
-            said = {names.call_id: origin.call, names.task: origin.task, names.client: origin.client}
-            attributes |= {key: label(text) for key, text in said.items() if text}
-            if origin.turn:
-                attributes[names.turn] = origin.turn
+        attributes |= self._who(start.origin)
         self._open = OpenSpan(spans.tracer, f"{names.execute_tool} {tool}", attributes)
+
+    def _who(self, asked: Origin | None) -> Attributes:
+        """Who asked for the run, as far as it is known."""
+        if asked is None:
+            return {}
+        names = self.spans.names
+        said = {names.call_id: asked.call, names.task: asked.task, names.client: asked.client}
+        who: Attributes = {key: label(text) for key, text in said.items() if text}
+        if asked.turn:
+            who[names.turn] = asked.turn
+        return who
 
     @property
     def context(self) -> Context | None:
@@ -201,17 +208,24 @@ class RunSpan:
         if error is not None:
             kind, message = type(error).__name__, str(error)
             failed = measured_as = "cancelled" if kind in _CANCELLATIONS else label(kind)
-        elif result is not None:
+        elif result is None:
+            failed = measured_as = "cancelled"
+        else:
             attributes = _of_result(names, result)
             if result.error is not None:
                 failed, message = label(result.error.kind), result.error.message
                 measured_as = failed if _is_ours(failed) else "ProgramError"
+        if self.start.source is None:  # it began before the model's call was whole
+            attributes |= self._who(origin.get())
         if failed is not None:
             attributes[names.error_type] = failed
         said = None
         if content is not None and self._open.span.is_recording():
             if self.start.kind == "code":
-                attributes[names.call_arguments] = content.source(self.start.source)
+                source = self.start.source
+                attributes[names.call_arguments] = content.source(
+                    getattr(result, "source", "") if source is None else source
+                )
             elif plan := self.start.source or (result and result.plan):  # a streamed plan is known when it has come
                 attributes[names.call_arguments] = content.plan(plan)
             if result is not None:

@@ -75,11 +75,15 @@ def approval(sheet: Sheet, call: CallRecord) -> str:
 def _facts(sheet: Sheet, call: CallRecord, tool: Tool | None) -> Iterator[tuple[str, str]]:
     """Everything about a call, by name."""
     yield "call", f"number {call.id:,}, {_words(call)}"
-    early = ", before the program came to it" if call.early else ""
+    began = f"{duration(call.started_seconds)} after the start"
+    if call.started_seconds < 0:
+        began = f"{duration(-call.started_seconds)} before the start, while the program was written"
+    elif call.early:
+        began += ", before the program came to it"
     queued = f", {duration(call.queued_seconds)} of it in a queue" if call.queued_seconds > 0 else ""
     yield (
         "began",
-        f"{duration(call.started_seconds)} after the start{early}, took {duration(call.duration_seconds)}{queued}",
+        f"{began}, took {duration(call.duration_seconds)}{queued}",
     )
     yield "arguments", f"<pre>{sheet.value(call.arguments, tool=tool)}</pre>"
     if call.changed_arguments is not None:
@@ -139,6 +143,8 @@ def axis(sheet: Sheet, calls: Sequence[CallRecord], wall_seconds: float, prints:
         body = sheet.list((_row(sheet, call, wall) for call in calls), len(calls), "calls")
         if any(call.queued_seconds >= call.duration_seconds / 100 > 0 for call in calls):
             note = '<p class="dim">The pale beginning of a bar is time in a queue.</p>'
+    if any(call.started_seconds < 0 for call in calls):
+        note += '<p class="dim">Calls at the left edge began while the program was written.</p>'
     return f'<div class="axis">{scale(wall)}{body}{_axis_row("prints", marks, "") if marks else ""}</div>{note}'
 
 

@@ -46,7 +46,9 @@ _FEW_LEVELS: Final = MOST_NESTING // 4
 _MODULES: Final = ("json", "asyncio")
 
 
-def read_flow(tree: Walked, source: str, tools: GraphTools, inputs: Collection[str] = ()) -> Flow | list[NotAGraph]:
+def read_flow(
+    tree: Walked, source: str, tools: GraphTools, inputs: Collection[str] = (), *, whole: bool = True
+) -> Flow | list[NotAGraph]:
     """The operations of a program.
 
     Args:
@@ -54,17 +56,19 @@ def read_flow(tree: Walked, source: str, tools: GraphTools, inputs: Collection[s
         source: the program.
         tools: the tools that the program may call.
         inputs: names of the variables that the run binds.
+        whole: False for the beginning of a program: its calls may be awaited, and its function be called, in the rest.
     """
     if len(tree.nodes) > MOST_NODES:
         return [NotAGraph(1, "the program", f"it has more than {MOST_NODES:,} elements", "split it")]
-    reader = _Reader(tools, inputs)
+    reader = _Reader(tools, inputs, whole=whole)
     reader.lifter.lines = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     reader.lifter.is_shallow = tree.levels <= _FEW_LEVELS
     return reader.read(tree)
 
 
 class _Reader(Statements):
-    def __init__(self, tools: GraphTools, inputs: Collection[str]) -> None:
+    def __init__(self, tools: GraphTools, inputs: Collection[str], *, whole: bool = True) -> None:
+        self.whole = whole
         self.scope = Scope(tools.tools, frozenset(inputs), tools.namespaces, resolve=tools.resolve)
         self.lifter = Lifter(self.scope, TAKE_APART)
         self.reasons: list[NotAGraph] = []
@@ -103,15 +107,19 @@ class _Reader(Statements):
         if ast.Attribute in kinds:
             self.lists_of_calls = self._lists_of_calls(nodes)
         body, value = module.body, None
-        if body and isinstance(body[-1], ast.Expr | ast.Return):
+        if self.whole and body and isinstance(body[-1], ast.Expr | ast.Return):
             self._statements(body[:-1])
             value = self._noting(body[-1], self._last)
         else:
             self._statements(body)
         main = self.main
         if main is not None and self.main_called is None and not self.reasons:
-            self._note(main.lineno, f"async def {main.name}", "it is never called")
-        self.reasons += self.scope.never_awaited()
+            if self.whole:
+                self._note(main.lineno, f"async def {main.name}", "it is never called")
+            else:
+                self._noting(_call_of(main), self._statement)
+        if self.whole:
+            self.reasons += self.scope.never_awaited()
         if self.reasons:
             return sorted(self.reasons, key=lambda reason: reason.line)[:MOST_REASONS]
         end = value or self.lifter.pure(ast.Constant(None, lineno=1, col_offset=0, end_lineno=1, end_col_offset=0))
@@ -314,6 +322,12 @@ class _Reader(Statements):
         self.scope.modules, self.in_main = modules, False
         fields = {**dict(ast.iter_fields(statement)), "value": ast.copy_location(value, node)}
         return ast.copy_location(type(statement)(**fields), statement)
+
+
+def _call_of(main: ast.AsyncFunctionDef) -> ast.Expr:
+    """``await main()``, where the function ends."""
+    call = ast.Await(ast.Call(ast.Name(main.name, ast.Load()), [], []))
+    return ast.fix_missing_locations(ast.copy_location(ast.Expr(call), main.body[-1]))
 
 
 def _skips(statement: ast.If) -> bool:
