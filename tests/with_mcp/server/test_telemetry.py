@@ -6,6 +6,7 @@ import contextlib
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -162,12 +163,23 @@ def test_nothing_that_a_client_sends_makes_a_span_long_or_breaks_its_export(
 ) -> None:
     (served.folder / "start.py").write_text(START)
     lines = [json.dumps(HELLO), *(json.dumps({"jsonrpc": "2.0", **each}) for each in requests())]
-    said = subprocess.run(
+    with subprocess.Popen(
         [sys.executable, "start.py", "serve", "--tools", "tools.py", "--pass", "get_weather"],
         cwd=served.folder, env=served.environment | {"OTEL_EXPORTER_OTLP_ENDPOINT": providers.collector.endpoint},
-        input="\n".join(lines) + "\n", capture_output=True, text=True, timeout=SECONDS,
-    )  # fmt: skip
-    answers = {str(each.get("id")): each for each in map(json.loads, said.stdout.split("\n")[:-1])}
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as server:  # fmt: skip
+        assert server.stdin is not None
+        assert server.stdout is not None
+        writer = threading.Thread(target=print, args=lines, kwargs={"sep": "\n", "file": server.stdin, "flush": True})
+        writer.start()
+        answers: dict[str, Any] = {}
+        for line in server.stdout:
+            answer = json.loads(line)
+            answers[str(answer.get("id"))] = answer
+            if "i" * BIG in answers and not server.stdin.closed:  # at the end of its input a server gives up its calls
+                writer.join(SECONDS)
+                server.stdin.close()
+        writer.join(SECONDS)
     assert "4" in answers["i" * BIG]["result"]["content"][0]["text"]
     assert "there is no tool" in answers["1"]["result"]["content"][0]["text"]
     collected = providers.flush()
