@@ -123,7 +123,7 @@ def test_tools_are_called_through_call_tool_by_name() -> None:
 @pytest.mark.parametrize(
     ("program", "dialect", "reason"),
     [
-        ("1", "latin", "there is no dialect 'latin'; there are: callgate, call-tool"),
+        ("1", "latin", "there is no dialect 'latin'; there are: callgate, final, call-tool"),
         ("x = 1", "call-tool", "line 1: the program does not end in an expression"),
         ("await get_weather('Oslo')", "call-tool", "line 1: get_weather is called with arguments that have no name"),
         ("await get_weather(**where)", "call-tool", "line 1: get_weather is called with arguments that have no name"),

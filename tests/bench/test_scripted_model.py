@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from bench.scripted_workloads import CITIES, PLAN, PROGRAM, TOOLS, WORKLOADS
+from callgate_bench.contest.process import PeerFailed
 from callgate_bench.contestants.contestant import Opened, Turn
 from callgate_bench.model import talks
 from callgate_bench.model.conversation import SYSTEM, Conversation
@@ -85,6 +86,38 @@ async def test_a_plan_is_an_object_and_a_program_is_rewritten_after_what_comes_f
     assert "await" in PROGRAM
     assert "await" not in program
     assert talked.answer == "programmed: 20"
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_a_contestant_can_hear_a_program_while_the_model_writes_it_and_it_costs_as_much(wire: Wire) -> None:
+    doing, heard = Doing("answer: 20"), list[str]()
+
+    async def hear(piece: str) -> None:
+        assert not doing.calls
+        heard.append(piece)
+
+    costs = []
+    for streams in (True, False):
+        opened = Opened(tools=RUN, tool="run", streams=streams)
+        async with talking(wire, ScriptedModel(turn_seconds=0.1, token_seconds=0.001)) as talking_:
+            talked = await talking_(WORKLOADS["weather"], opened, doing, hear, waits=True)
+        ((call,), doing.calls) = doing.calls[0], []
+        assert talked.answer == "programmed: 20"
+        costs.append((talked.input_tokens, talked.output_tokens))
+        assert talked.model_seconds >= 0.1 * talked.turns + 0.001 * talked.output_tokens
+        assert json.loads("".join(heard)) == call.arguments
+    assert len(heard) > 3
+    assert costs[0] == costs[1]
+
+
+async def test_a_contestant_that_cannot_hear_ends_the_conversation() -> None:
+    async def hear(_: str) -> None:
+        raise PeerFailed("it is gone")
+
+    opened = Opened(tools=RUN, tool="run", streams=True)
+    async with talking("openai", ScriptedModel(turn_seconds=0.0, token_seconds=0.0)) as talking_:
+        with pytest.raises(PeerFailed, match="it is gone"):
+            await talking_(WORKLOADS["weather"], opened, Doing(), hear, waits=False)
 
 
 async def test_no_two_conversations_have_the_same_program_or_plan_and_theirs_cost_as_much() -> None:

@@ -40,7 +40,10 @@ def test_the_run_was_whole(name: str) -> None:
 def test_the_readme_quotes_it() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     quoted = re.findall(
-        r"^\| ([\w -]+) \| (\d+) → (\d+) \| ([\d,]+) → ([\d,]+) \| ([\d.]+) s → ([\d.]+) s \|", readme, re.M
+        r"^\| ([\w -]+) \| (\d+) → (\d+) \| ([\d,]+) → ([\d,]+) \| ([\d.]+) s → ([\d.]+) s"
+        r" \| (\d+) turns?, ([\d,]+) tokens, ([\d.]+) s \|$",
+        readme,
+        re.M,
     )
     assert len(quoted) == 4
     titles = {task.title.lower(): task.name for task in RESULTS.tasks}
@@ -52,4 +55,9 @@ def test_the_readme_quotes_it() -> None:
         assert figures[:2] == [f"{direct.median('turns'):.0f}", f"{code.median('turns'):.0f}"]
         tokens = [cell.median("input_tokens") + cell.median("output_tokens") for cell in (direct, code)]
         assert figures[2:4] == [f"{each:,.0f}" for each in tokens]
-        assert figures[4:] == [f"{cell.figure('wall_seconds').p50:.1f}" for cell in (direct, code)]
+        assert figures[4:6] == [f"{cell.figure('wall_seconds').p50:.1f}" for cell in (direct, code)]
+        answers = RESULTS.cell(titles[title.lower()], "code-fast-answers")
+        assert answers is not None
+        spent = answers.median("input_tokens") + answers.median("output_tokens")
+        seconds = answers.figure("wall_seconds").p50
+        assert figures[6:] == [f"{answers.median('turns'):.0f}", f"{spent:,.0f}", f"{seconds:.1f}"]

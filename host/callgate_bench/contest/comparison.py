@@ -127,7 +127,7 @@ class _Try:
 
     async def _round(self, *, waits: bool) -> Round | None:
         await self.seat.ask("begin")
-        talked = await self._talk(self._workload, self._opened, self.seat.act, waits=waits)
+        talked = await self._talk(self._workload, self._opened, self.seat.act, self.seat.hear, waits=waits)
         self.cell.answer = cut(talked.answer, _LONGEST)
         if talked.ended != "right":
             self._out(talked.ended, talked.reason)

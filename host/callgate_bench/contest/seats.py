@@ -85,6 +85,10 @@ class Seat(PeerProcess):
             opened.tools, opened.system = words(runtime, opened.tool)
         return opened
 
+    async def hear(self, piece: str) -> None:
+        """Let the contestant hear a piece of the arguments that the model writes. Raises as `ask` does."""
+        await self.ask("hear", piece=piece)
+
     async def act(self, calls: Sequence[Call]) -> Turn:
         """Have the contestant make the model's calls. Raises as `ask` does."""
         answer = await self.ask("turn", calls=[asdict(each) for each in calls])

@@ -38,6 +38,8 @@ class Opened:
         tool: the name of the tool that takes the plan or the program.
         argument: the name of its argument.
         dialect: how programs are written for it; a name of `workloads.dialects`.
+        answers: whether a plan may end the task with an answer of its own.
+        streams: whether it wants to `hear` what the model writes, while it is written.
         own_words: False where the peer has no texts for models, and these are callgate's.
         first: the calls of turns that the scripted model makes before its first program, such as a search for tools.
         note: for the row.
@@ -49,6 +51,8 @@ class Opened:
     tool: str = "execute_code"
     argument: str = "code"
     dialect: str = "callgate"
+    answers: bool = False
+    streams: bool = False
     own_words: bool = True
     first: list[list[Call]] = field(default_factory=list)
     note: str = ""
@@ -62,8 +66,8 @@ class Turn:
         texts: for the model, in the order of the calls.
         seconds: from the first call's begin to the last one's end.
         final: the last words to the user, where the program said them itself and the model is not asked again.
-        tool_seconds: in which one of the workload's tools at least was at work.
-        calls: of the workload's tools that began in the turn.
+        tool_seconds: in which one of the workload's tools at least was at work, while the model did not write.
+        calls: of the workload's tools that began in the turn, or while the model wrote it.
         concurrency: the most of them at work at the same time.
     """
 
@@ -164,17 +168,25 @@ class Contestant:
         """A new conversation begins: forget what the one before has left. Not timed."""
         return {}
 
+    async def hear(self, piece: str) -> dict[str, Any]:
+        """Take a piece of the arguments of the first call that the model is writing; see `Opened.streams`."""
+        return {}
+
     async def turn(self, calls: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Do what the model calls (``{"tool", "arguments"}`` each); returns a `Turn`."""
-        self._clock = clock = ToolClock()
+        clock = self._clock
         started = time.perf_counter()
+        clock.change(started)
+        earlier = clock.seconds
         try:
             turn = await self.act(calls)
         except CannotDo as reason:
             return {"cannot": str(reason)[:500]}
+        finally:
+            self._clock = ToolClock()
         clock.change(ended := time.perf_counter())
         turn.seconds = ended - started
-        turn.tool_seconds, turn.calls, turn.concurrency = clock.seconds, clock.calls, clock.concurrency
+        turn.tool_seconds, turn.calls, turn.concurrency = clock.seconds - earlier, clock.calls, clock.concurrency
         return asdict(turn)
 
     async def version(self) -> dict[str, Any]:

@@ -62,6 +62,18 @@ MODES: tuple[Listed, ...] = (
         name="code-fast", title="execute_code, fast path", mode="code",
         about="the program runs as a plan, on the host; none is executed",
     ),
+    Listed(
+        name="plan-answers", title="execute_tool_plan that answers", mode="plan",
+        about="the plan ends the task with an answer of its own; the model looks again only where something failed",
+    ),
+    Listed(
+        name="code-jail-answers", title="execute_code that answers, jail", mode="code", confined="kernel",
+        about="the program ends the task with final_answer; the model looks again only where something failed",
+    ),
+    Listed(
+        name="code-fast-answers", title="execute_code that answers, fast path", mode="code",
+        about="the same, where the program runs as a plan, on the host",
+    ),
 )  # fmt: skip
 
 PEERS: tuple[Listed, ...] = (

@@ -6,14 +6,28 @@ those that the endpoint says; none are counted here. Seconds are of `time.perf_c
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Protocol
 
+import anyio
+
 from callgate import ContextExceeded, ModelError
-from callgate.agent.models.model import Message, Model, Reply, Request, ToolCall, ToolReplies, ToolReply, User
+from callgate.agent.models.model import (
+    Delta,
+    Message,
+    Model,
+    Reply,
+    Request,
+    ToolCall,
+    ToolReplies,
+    ToolReply,
+    User,
+)
+from callgate.runtime.streaming import own_tasks
 from callgate_bench.contest.process import PeerFailed
 from callgate_bench.contestants.contestant import Opened, Turn
 from callgate_bench.results import Outcome, Round
@@ -28,6 +42,7 @@ SYSTEM = (
 """The instructions for every model; the contestant's own words follow."""
 
 _Act = Callable[[Sequence[Call]], Awaitable[Turn]]
+_Hear = Callable[[str], Awaitable[Any]]
 
 
 @dataclass(kw_only=True, slots=True)
@@ -58,18 +73,23 @@ class Conversation:
 class Talk(Protocol):
     """One conversation with the model, from the task to its last word."""
 
-    async def __call__(self, workload: Workload, opened: Opened, act: _Act, *, waits: bool) -> Conversation:
+    async def __call__(
+        self, workload: Workload, opened: Opened, act: _Act, hear: _Hear | None = None, *, waits: bool
+    ) -> Conversation:
         """Have the conversation.
 
         Args:
             workload: what it is about.
             opened: what the contestant shows the model.
             act: does what the model calls.
+            hear: receives the arguments of the first call piece by piece, if the contestant wants them as they come.
             waits: whether the model takes its simulated time.
         """
 
 
-async def converse(model: Model, *, task: str, opened: Opened, act: _Act, most_turns: int) -> Conversation:
+async def converse(
+    model: Model, *, task: str, opened: Opened, act: _Act, hear: _Hear | None = None, most_turns: int
+) -> Conversation:
     """Have a conversation.
 
     A call of a missing tool, or with arguments that are not a JSON object, is answered with an error; the contestant
@@ -81,6 +101,7 @@ async def converse(model: Model, *, task: str, opened: Opened, act: _Act, most_t
         task: what the user says.
         opened: what the contestant shows the model; only the form ``direct`` takes one call at a time.
         act: does what the model called in a turn. What it raises goes through.
+        hear: receives the first call's arguments while the model writes them; without it nobody hears them.
         most_turns: requests to the model, at most.
 
     Raises:
@@ -96,7 +117,8 @@ async def converse(model: Model, *, task: str, opened: Opened, act: _Act, most_t
         talked.turns += 1
         began = time.perf_counter()
         try:
-            reply = await model.ask(Request(messages=messages, system=system, tools=tools, parallel=parallel))
+            request = Request(messages=messages, system=system, tools=tools, parallel=parallel)
+            reply = await (model.ask(request) if hear is None else _heard(model, request, hear))
         except ModelError as failed:
             talked.ended = "cannot" if isinstance(failed, ContextExceeded) else "failed"
             talked.reason = str(failed)
@@ -121,6 +143,29 @@ async def converse(model: Model, *, task: str, opened: Opened, act: _Act, most_t
         messages += [reply.turn, ToolReplies(replies=replies)]
     talked.reason = f"no answer after {most_turns} turns of the model"
     return talked
+
+
+async def _heard(model: Model, request: Request, hear: _Hear) -> Reply:
+    """Ask the model, and pass on the arguments of the first call while it writes."""
+    put, pieces = anyio.create_memory_object_stream[str](math.inf)
+
+    async def pass_on() -> None:
+        async for piece in pieces:
+            await hear(piece)
+        passed.set()
+
+    def note(delta: Delta) -> None:
+        if delta.call == 0 and delta.arguments:
+            put.send_nowait(delta.arguments)
+
+    passed = anyio.Event()
+    with pieces:
+        async with own_tasks() as tasks:
+            tasks.start_soon(pass_on)
+            with put:
+                reply = await model.ask(request, on_delta=note)
+            await passed.wait()
+    return reply
 
 
 def _definition(wire: str, definition: dict[str, Any]) -> dict[str, Any]:

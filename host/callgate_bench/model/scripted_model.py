@@ -35,6 +35,7 @@ class Playing(Script):
         super().__init__()
         self._opened = opened
         self._own = f"conversation {number:04}"
+        self._said = workload.said
         self._tools = [each.__name__ for each in workload.tools]
         self._first = [[Made(each.tool, each.arguments) for each in calls] for calls in opened.first]
         self._moves: Generator[Any, Any, str] = _script(workload, opened.form)()
@@ -70,6 +71,8 @@ class Playing(Script):
             move = f"# {self._own}\n{rewrite(move, self._opened.dialect, self._tools).lstrip()}"
         if self._opened.form == "plan":
             move = {"goal": self._own, **move}
+            if self._opened.answers and self._said is not None:
+                move["answer"] = self._said
         if self._opened.form in ("plan", "program"):
             return [Made(self._opened.tool, {self._opened.argument: move})]
         if not move:

@@ -2,9 +2,9 @@
 
 Both are asked by the SDKs that callgate's agent uses. The script's time is simulated: an answer leaves when
 `turn_seconds` and `token_seconds` for each output token have passed since the request came in, or as soon as it is
-ready where that is later. Refusals leave at once. Tokens are those of a real tokenizer, OpenAI's ``o200k_base``, by
-`splintr`; Anthropic's is not public, so for its wire format, too, these are OpenAI's. `stand_in.api` says what is
-counted.
+ready where that is later; the events of a stream leave one by one in that time. Refusals leave at once. Tokens are
+those of a real tokenizer, OpenAI's ``o200k_base``, by `splintr`; Anthropic's is not public, so for its format, too,
+these are OpenAI's. `stand_in.api` says what is counted.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import functools
 import importlib
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -159,7 +159,7 @@ class _Endpoint:
         self._waits = waits
 
     def reply(self, headers: Mapping[str, str], body: dict[str, Any]) -> Any:
-        """The answer, after the time that the model would take."""
+        """The answer, in the time that the model would take."""
         began = time.perf_counter()
         try:
             answer: Any = self._api.reply(headers, body)
@@ -169,16 +169,29 @@ class _Endpoint:
             words = str(error) if isinstance(error, ScriptFailed) else f"{type(error).__name__}: {error}"
             self.failure = f"{FAILED}{words}"
             raise Refused(self.failure, status=500, kind="api_error") from error
-        usage = answer["usage"]
-        tokens = usage.get("completion_tokens", usage.get("output_tokens"))
-        if self._waits:
-            ready = began + self._model.turn_seconds + self._model.token_seconds * tokens
-            time.sleep(max(0.0, ready - time.perf_counter()))
-        return answer
+        if not self._waits:
+            return answer
+        first, events = began + self._model.turn_seconds, [answer] if isinstance(answer, dict) else list(answer)
+        paced = _paced(events, first, self._model.token_seconds * _output_tokens(events))
+        return next(paced) if isinstance(answer, dict) else paced
 
     def refusal(self, refused: Refused) -> dict[str, Any]:
         """The body of a refusal, in the service's form."""
         return self._api.refusal(refused)
+
+
+def _paced(events: Sequence[Any], first: float, seconds: float) -> Iterator[Any]:
+    """Each event at its time: the first part of a reply at `first` on the clock, the last `seconds` later."""
+    for number, event in enumerate(events, 1):
+        time.sleep(max(0.0, first + seconds * number / len(events) - time.perf_counter()))
+        yield event
+
+
+def _output_tokens(events: Sequence[Any]) -> int:
+    """Of a reply: they stand in it, or in a late event of its stream."""
+    usages = [usage for each in events if isinstance(each, dict) and (usage := each.get("usage"))]
+    tokens: int = usages[-1].get("completion_tokens", usages[-1].get("output_tokens"))
+    return tokens
 
 
 @asynccontextmanager
@@ -203,14 +216,22 @@ async def talking(wire: Wire, model: ScriptedModel | RealModel) -> AsyncIterator
             client = model_at(wire, "scripted", base_url=base_url, key=KEY, retries=0)
 
         async def talk(
-            workload: Workload, opened: Opened, act: Callable[[Sequence[Call]], Awaitable[Turn]], *, waits: bool
+            workload: Workload,
+            opened: Opened,
+            act: Callable[[Sequence[Call]], Awaitable[Turn]],
+            hear: Callable[[str], Awaitable[Any]] | None = None,
+            *,
+            waits: bool,
         ) -> Conversation:
             try:
                 if endpoint is not None:
                     endpoint.begin(workload, opened, waits=waits)
             except ScriptFailed as failed:
                 return Conversation(reason=str(failed))
-            talked = await converse(client, task=workload.task, opened=opened, act=act, most_turns=_MOST_TURNS)
+            heard = hear if opened.streams else None
+            talked = await converse(
+                client, task=workload.task, opened=opened, act=act, hear=heard, most_turns=_MOST_TURNS
+            )
             if endpoint is not None and endpoint.failure:
                 talked.reason = endpoint.failure
             return talked

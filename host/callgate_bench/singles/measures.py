@@ -12,6 +12,7 @@ from callgate_bench.figures import Row
 from callgate_bench.singles import plans, programs
 from callgate_bench.singles.bench import CALLS, Bench, BenchFailed, NotMeasured, Sizes
 from callgate_bench.singles.search import search
+from callgate_bench.singles.written import written
 
 __all__ = ["MEASURES", "run"]
 
@@ -25,6 +26,7 @@ MEASURES: dict[str, Callable[[Bench], Awaitable[list[Row]]]] = {
     "many": programs.many,
     "fast": partial(programs.in_turns, "fast"),
     "slow": partial(programs.in_turns, "slow"),
+    "written": written,
     "plan": plans.plan,
     "reference": plans.reference,
     "makespan": plans.makespan,

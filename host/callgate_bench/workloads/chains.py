@@ -318,6 +318,7 @@ def _program(call: Call) -> str:
         step("check", "check_threshold", metric_name="$ref:query.name", value="$ref:query.current"),
     ),
     outputs=("query", "check"),
+    said={"$expr": "f\"{query.name} is at {query.current} %: {'ALERT' if check.exceeded else 'OK'}\""},
 )
 def monitoring(query: Any, check: Any) -> str:
     """Monitoring chain.
@@ -346,6 +347,7 @@ def monitoring(query: Any, check: Any) -> str:
         step("summary", "summarise", records="$ref:records"),
     ),
     outputs=("summary",),
+    said="$ref:summary.headline",
     retries=frozenset({"enrich_company"}),
 )
 def enrich(summary: Any) -> str:

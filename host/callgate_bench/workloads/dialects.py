@@ -12,9 +12,10 @@ from collections.abc import Collection
 
 __all__ = ["DIALECTS", "rewrite"]
 
-DIALECTS = ("callgate", "call-tool", "sync-final")
-"""``callgate``: as written. ``call-tool``: ``await call_tool("name", {...})``, and `return` at the end. ``sync-final``:
-no `await`, `asyncio.gather` is a list, and the answer, but nothing else, is given to ``final_answer``."""
+DIALECTS = ("callgate", "final", "call-tool", "sync-final")
+"""``callgate``: as written. ``final``: the same, and the answer, but nothing else, is given to ``final_answer``.
+``call-tool``: ``await call_tool("name", {...})``, and `return` at the end. ``sync-final``: no `await`, `asyncio.gather`
+is a list, and the answer is given to ``final_answer``."""
 
 
 def rewrite(program: str, dialect: str, tools: Collection[str]) -> str:
@@ -32,7 +33,7 @@ def rewrite(program: str, dialect: str, tools: Collection[str]) -> str:
         raise ValueError(f"there is no dialect {dialect!r}; there are: {', '.join(DIALECTS)}")
     if dialect == "callgate":
         return program
-    rewriting = _CallTool(tools) if dialect == "call-tool" else _Sync()
+    rewriting = {"call-tool": _CallTool(tools), "sync-final": _Sync(), "final": ast.NodeTransformer()}[dialect]
     tree: ast.Module = rewriting.visit(ast.parse(program))
     last = tree.body[-1]
     if not isinstance(last, ast.Expr):

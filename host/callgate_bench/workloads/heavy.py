@@ -204,6 +204,7 @@ def aggregation() -> None:
         step("top", "top_products", orders="$ref:orders", count=3),
     ),
     outputs=("top",),
+    said={"$expr": "', '.join([f'{each.product} {each.revenue_cents / 100:.0f} euros' for each in top.top])"},
 )
 def large(top: Any) -> str:
     """5 MB that the model never needs to see.

@@ -301,6 +301,7 @@ _SHORT = (
         step("comparison", "compare_weather", reports=[f"$ref:{city.lower()}" for city in _CITIES]),
     ),
     outputs=("comparison",),
+    said={"$expr": "f'{comparison.warmest}, by {comparison.ahead_by_c:.1f} degrees'"},
 )
 def weather(comparison: Any) -> str:
     """Weather comparison.
@@ -324,6 +325,7 @@ def weather(comparison: Any) -> str:
         step("check", "check_budgets", spending={"$expr": _SPENDING}),
     ),
     outputs=("check",),
+    said={"$expr": "', '.join([f'{each.name} by {each.over_by_euros:.0f} euros' for each in check.over])"},
 )
 def budget(check: Any) -> str:
     """Budget check of twenty employees.
@@ -373,6 +375,7 @@ def regions(sales: Any, weather: Any) -> str:
         step("quote", "quote_order", lines={"$expr": _SHORT}),
     ),
     outputs=("quote",),
+    said={"$expr": "f'{quote.products} products, {quote.pieces} pieces, {quote.total_euros:.2f} euros'"},
 )
 def fan_out(quote: Any) -> str:
     """Fan-out of 200 calls.

@@ -31,6 +31,7 @@ def of_program(
     steps: Sequence[dict[str, Any]] = (),
     outputs: Sequence[str] = (),
     by_hand: bool = True,
+    said: Any = None,
     **fields: Any,
 ) -> Callable[[Callable[..., Any]], Workload]:
     """Make a workload of a function that gives the model's last words from the values of a plan's outputs.
@@ -44,6 +45,7 @@ def of_program(
         steps: of the plan; see `step`. None for a workload without a plan.
         outputs: the plan's output steps.
         by_hand: whether a model could make the calls.
+        said: the plan's own answer, where it can give one.
         fields: the other fields of the workload.
     """
 
@@ -64,6 +66,7 @@ def of_program(
             calls=_by_hand(program, tools) if by_hand else None,
             plans=plans if steps else None,
             programs=programs,
+            said=said,
             **fields,
         )
 

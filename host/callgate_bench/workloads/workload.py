@@ -61,6 +61,7 @@ class Workload:
         calls: the script of a model that calls the tools directly; None where no model could do it so.
         plans: the script of a model that writes plans; None where no plan can do it.
         programs: the script of a model that writes programs.
+        said: the answer that a plan can give itself: the member ``answer`` of the plan; None where it cannot.
         why_no_calls: where there is no script of calls, why.
         why_no_plan: where there is no plan, why.
         retries: names of tools that fail at times, with `Busy`, and may be called again. What tries failed calls
@@ -76,6 +77,7 @@ class Workload:
     programs: ProgramScript
     calls: CallScript | None = None
     plans: PlanScript | None = None
+    said: Any = None
     why_no_calls: str = ""
     why_no_plan: str = ""
     retries: frozenset[str] = frozenset()
