@@ -12,51 +12,20 @@ from typing import Any
 import anyio
 import pytest
 
+from agent.loop.early import LOG, TOKENS, TOOLS, made, play
 from agent.loop.scripted_runs import of
 from agent.models.wires import WIRES, talking
 from callgate import CallStarted, Deny, Runtime, tool
 from callgate.agent.events import CallBegan, CallEnded, CallProgress
 from callgate.agent.loop.agent import Agent
-from callgate.agent.loop.result import AgentResult
 from callgate.agent.models.model import ModelProvider, ToolCall
+from callgate.agent.models.recording import RecordingModel, ReplayModel
 from callgate.agent.models.scripted import Calls, Say, ScriptedModel
 from callgate_bench.model.stand_in import Call
 from callgate_bench.model.stand_in.checks import Turn
 from callgate_bench.model.stand_in.faults import edited
 
 pytestmark = pytest.mark.anyio
-
-LOG: list[str] = []
-TOKENS = 400.0
-"""A second, of the models here."""
-
-
-@tool(read_only=True)
-async def look(n: int) -> int:
-    """Looks something up."""
-    LOG.append(f"look {n}")
-    await anyio.lowlevel.checkpoint()
-    return n
-
-
-@tool(read_only=True)
-async def hang(n: int) -> int:
-    """Looks something up, for ever."""
-    try:
-        await anyio.sleep_forever()
-    finally:
-        LOG.append(f"given up {n}")
-    return n
-
-
-@tool
-async def note(text: str) -> str:
-    """Writes something down."""
-    LOG.append(f"note {text}")
-    return text
-
-
-TOOLS = [look, hang, note]
 
 
 def step(id: str, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -77,25 +46,13 @@ async def plans(**options: Any) -> AsyncIterator[Runtime]:
         yield runtime
 
 
-async def play(runtime: Runtime, *turns: Any, **options: Any) -> tuple[AgentResult, ScriptedModel]:
-    LOG.clear()
-    model = ScriptedModel(turns, tokens_per_second=TOKENS)
-    with anyio.fail_after(20):
-        return await Agent(model, runtime, mode="plan", **options).run("Look."), model
-
-
-def made(result: AgentResult) -> list[list[bool]]:
-    """For each plan, whether each of its calls began early."""
-    return [[call["early"] for call in each.run["calls"]] for each in of(result, CallEnded) if each.run]
-
-
 @pytest.mark.parametrize("arguments", [PLAN, {"plan": PLAN}], ids=["its members", "a member of its own"])
 async def test_a_plan_begins_while_the_model_writes_it(arguments: Any) -> None:
     async with plans() as runtime:
-        result, model = await play(runtime, calls(arguments), "done")
+        result, model = await play(runtime, "plan", calls(arguments), "done")
         assert made(result) == [[True, True, False]]
         assert LOG[:2] == ["look 1", "look 2"]
-        late, other = await play(runtime, calls(arguments), "done", stream=False)
+        late, other = await play(runtime, "plan", calls(arguments), "done", stream=False)
         assert made(late) == [[False, False, False]]
     for each in (model, other):
         assert "b: 2" in each.requests[1].messages[-1].replies[0].text  # type: ignore[union-attr]
@@ -104,7 +61,7 @@ async def test_a_plan_begins_while_the_model_writes_it(arguments: Any) -> None:
 async def test_events_of_a_plan_follow_the_beginning_of_its_call() -> None:
     events: list[Any] = []
     async with plans() as runtime:
-        await play(runtime, calls(PLAN), "done", on_event=events.append)
+        await play(runtime, "plan", calls(PLAN), "done", on_event=events.append)
     began = next(index for index, event in enumerate(events) if isinstance(event, CallBegan))
     progress = [(index, event) for index, event in enumerate(events) if isinstance(event, CallProgress)]
     assert len([each for _, each in progress if isinstance(each.event, CallStarted)]) == 3
@@ -113,7 +70,7 @@ async def test_events_of_a_plan_follow_the_beginning_of_its_call() -> None:
 
 async def test_after_a_stream_that_breaks_off_no_equal_call_is_made_twice() -> None:
     async with plans() as runtime:
-        result, _ = await play(runtime, Say(calls=calls(PLAN), restarts=1), "done")
+        result, _ = await play(runtime, "plan", Say(calls=calls(PLAN), restarts=1), "done")
     assert made(result) == [[True, True, False]]
     assert [each[:6] for each in LOG] == ["look 1", "look 2", "note w"]
 
@@ -121,11 +78,11 @@ async def test_after_a_stream_that_breaks_off_no_equal_call_is_made_twice() -> N
 async def test_a_plan_whose_call_is_not_made_leaves_nothing() -> None:
     plan = {"steps": [step("a", "hang", n=1), LATER]}
     async with plans() as runtime:
-        result, _ = await play(runtime, Say(calls=calls(plan), cut=True), "done")
+        result, _ = await play(runtime, "plan", Say(calls=calls(plan), cut=True), "done")
         assert of(result, CallEnded) == []
         assert LOG == ["given up 1"]
         broken = ToolCall(id="", name="execute_tool_plan", fault="not JSON", written=json.dumps(plan)[:-1])
-        result, _ = await play(runtime, broken, "done")
+        result, _ = await play(runtime, "plan", broken, "done")
         assert [each.ok for each in of(result, CallEnded)] == [False]
         assert LOG == ["given up 1"]
 
@@ -133,7 +90,7 @@ async def test_a_plan_whose_call_is_not_made_leaves_nothing() -> None:
 async def test_a_refused_plan_gives_up_its_reads_and_says_what_was_called() -> None:
     plan = {"steps": [step("a", "hang", n=1), LATER, step("c", "no_such_tool")]}
     async with plans() as runtime:
-        result, _ = await play(runtime, calls(plan), "done")
+        result, _ = await play(runtime, "plan", calls(plan), "done")
     (ended,) = of(result, CallEnded)
     assert LOG == ["given up 1"]
     assert ended.run is not None
@@ -171,20 +128,29 @@ async def test_where_plans_are_approved_nothing_begins_before_the_answer() -> No
         return Deny("not now")
 
     async with plans(approve_plan=deny) as runtime:
-        result, _ = await play(runtime, calls(PLAN), "done")
+        result, _ = await play(runtime, "plan", calls(PLAN), "done")
     assert (LOG, made(result)) == ([], [[]])
+
+
+async def test_a_replayed_task_begins_nothing_early(tmp_path: Path) -> None:
+    recorded = RecordingModel(ScriptedModel([calls(PLAN), "done"], tokens_per_second=TOKENS), tmp_path / "r.jsonl")
+    async with plans() as runtime:
+        first = await Agent(recorded, runtime, mode="plan").run("Look.")
+        again = await Agent(ReplayModel(tmp_path / "r.jsonl"), runtime, mode="plan").run("Look.")
+    assert (made(first), made(again)) == ([[True, True, False]], [[False, False, False]])
+    assert again.answer == first.answer
 
 
 async def test_an_answer_in_one_turn_begins_early_too() -> None:
     async with plans() as runtime:
         plan = {"steps": PLAN["steps"], "answer": {"$ref": "b"}}
-        result, _ = await play(runtime, calls(plan), one_turn="offer", output_type=int)
+        result, _ = await play(runtime, "plan", calls(plan), one_turn="offer", output_type=int)
     assert (result.output, result.turns, made(result)) == (2, 1, [[True, True, False, False]])
 
 
 async def test_the_audit_log_has_the_early_calls_and_the_digest_of_the_plan(tmp_path: Path) -> None:
     async with plans(audit=tmp_path / "audit.jsonl") as runtime:
-        await play(runtime, calls(PLAN), "done")
+        await play(runtime, "plan", calls(PLAN), "done")
     lines = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
     told = [line for line in lines if line["kind"] in ("run", "run_ended")]
     assert [line["kind"] for line in told] == ["run", "run_ended"]

@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.loop.early import LOG, TOKENS, TOOLS, made, play
 from agent.loop.scripted_runs import of, sandboxed
 from agent.models.wires import WIRES, talking
 from callgate import CallStarted, Runtime, tool
 from callgate.agent.events import CallBegan, CallEnded, CallProgress
 from callgate.agent.loop.agent import Agent
 from callgate.agent.loop.early_programs import ArrivingCode
-from callgate.agent.loop.result import AgentResult
 from callgate.agent.models.model import ModelProvider, ToolCall
 from callgate.agent.models.scripted import Calls, Say, ScriptedModel
 from callgate_bench.model.stand_in import Call
@@ -29,39 +29,8 @@ from callgate_bench.model.stand_in.faults import edited
 
 pytestmark = pytest.mark.anyio
 
-LOG: list[str] = []
-TOKENS = 400.0
-"""A second, of the models here."""
 REST = "\n".join(f"# line {n} of what the model still writes" for n in range(10))
 PROGRAM = f"a = await look(1)\nb = await look(a + 1)\n{REST}\nprint(b)\nb"
-
-
-@tool(read_only=True)
-async def look(n: int) -> int:
-    """Looks something up."""
-    LOG.append(f"look {n}")
-    await anyio.lowlevel.checkpoint()
-    return n
-
-
-@tool(read_only=True)
-async def hang(n: int) -> int:
-    """Looks something up, for ever."""
-    try:
-        await anyio.sleep_forever()
-    finally:
-        LOG.append(f"given up {n}")
-    return n
-
-
-@tool
-async def note(text: str) -> str:
-    """Writes something down."""
-    LOG.append(f"note {text}")
-    return text
-
-
-TOOLS = [look, hang, note]
 
 
 def calls(*programs: str) -> Calls:
@@ -75,33 +44,20 @@ async def graphs() -> AsyncIterator[Runtime]:
         yield runtime
 
 
-async def play(runtime: Runtime, *turns: Any, **options: Any) -> tuple[AgentResult, ScriptedModel]:
-    LOG.clear()
-    model = ScriptedModel(turns, tokens_per_second=TOKENS)
-    with anyio.fail_after(20):
-        return await Agent(model, runtime, mode="code", **options).run("Look."), model
-
-
-def made(result: AgentResult) -> list[list[bool]]:
-    """For each program, in the order of the turn, whether each of its calls began early."""
-    ended = sorted(of(result, CallEnded), key=lambda each: each.id)
-    return [[call["early"] for call in each.run["calls"]] for each in ended if each.run]
-
-
 async def test_a_program_begins_while_the_model_writes_it() -> None:
     async with sandboxed(TOOLS) as runtime:
-        result, model = await play(runtime, calls(PROGRAM), "done")
+        result, model = await play(runtime, "code", calls(PROGRAM), "done")
         assert made(result) == [[True, True]]
         assert LOG == ["look 1", "look 2"]
         assert "Value: 2" in model.requests[1].messages[-1].replies[0].text  # type: ignore[union-attr]
-        result, _ = await play(runtime, calls(PROGRAM), "done", stream=False)
+        result, _ = await play(runtime, "code", calls(PROGRAM), "done", stream=False)
         assert made(result) == [[False, False]]
 
 
 async def test_a_program_for_the_sandbox_takes_its_early_reads_too() -> None:
     code = f"a = await look(1)\nwhile a < 3: a += 1\n{REST}\n[a, await look(1)]"
     async with sandboxed(TOOLS) as runtime:
-        result, model = await play(runtime, calls(code), "done")
+        result, model = await play(runtime, "code", calls(code), "done")
     assert made(result) == [[True, False]]
     assert "[3, 1]" in model.requests[1].messages[-1].replies[0].text  # type: ignore[union-attr]
 
@@ -109,7 +65,7 @@ async def test_a_program_for_the_sandbox_takes_its_early_reads_too() -> None:
 async def test_programs_of_one_turn_begin_side_by_side_and_each_has_its_own_calls() -> None:
     async with sandboxed(TOOLS) as runtime:
         others = calls(PROGRAM, f"await note('x')\n{PROGRAM}", PROGRAM.replace("1)", "5)"))
-        result, _ = await play(runtime, others, "done")
+        result, _ = await play(runtime, "code", others, "done")
     assert made(result) == [[True, True], [False, False, False], [True, True]]
     assert LOG.count("look 5") == 1
 
@@ -117,7 +73,7 @@ async def test_programs_of_one_turn_begin_side_by_side_and_each_has_its_own_call
 async def test_events_of_a_program_follow_the_beginning_of_its_call() -> None:
     events: list[Any] = []
     async with sandboxed(TOOLS) as runtime:
-        result, _ = await play(runtime, calls(PROGRAM), "done", on_event=events.append)
+        result, _ = await play(runtime, "code", calls(PROGRAM), "done", on_event=events.append)
     began = next(index for index, event in enumerate(events) if isinstance(event, CallBegan))
     progress = [(index, event) for index, event in enumerate(events) if isinstance(event, CallProgress)]
     started = [event for _, event in progress if isinstance(event.event, CallStarted)]
@@ -128,7 +84,7 @@ async def test_events_of_a_program_follow_the_beginning_of_its_call() -> None:
 
 async def test_a_stream_that_breaks_off_begins_anew() -> None:
     async with sandboxed(TOOLS) as runtime:
-        result, _ = await play(runtime, Say(calls=calls(PROGRAM), restarts=1), "done")
+        result, _ = await play(runtime, "code", Say(calls=calls(PROGRAM), restarts=1), "done")
     (run,) = (each.run for each in of(result, CallEnded))
     assert run is not None
     assert [call["early"] for call in run["calls"]] == [True, True]
@@ -139,11 +95,11 @@ async def test_a_stream_that_breaks_off_begins_anew() -> None:
 async def test_a_program_whose_call_is_not_made_leaves_nothing() -> None:
     code = f"a = await hang(1)\n{REST}"
     async with sandboxed(TOOLS) as runtime:
-        result, _ = await play(runtime, Say(calls=calls(code), cut=True), "done")
+        result, _ = await play(runtime, "code", Say(calls=calls(code), cut=True), "done")
         assert of(result, CallEnded) == []
         assert LOG == ["given up 1"]
         broken = ToolCall(id="", name="execute_code", fault="not JSON", written=json.dumps({"code": code})[:-1])
-        result, _ = await play(runtime, broken, "done")
+        result, _ = await play(runtime, "code", broken, "done")
         assert [each.ok for each in of(result, CallEnded)] == [False]
         assert LOG == ["given up 1"]
 
@@ -159,20 +115,20 @@ async def test_a_cancelled_task_leaves_nothing() -> None:
 
 async def test_on_the_path_of_the_sandbox_nothing_begins_early() -> None:
     async with sandboxed(TOOLS, path="sandbox") as runtime:
-        result, _ = await play(runtime, calls(PROGRAM), "done")
+        result, _ = await play(runtime, "code", calls(PROGRAM), "done")
     assert made(result) == [[False, False]]
 
 
 async def test_an_answer_in_one_turn_begins_early_too() -> None:
     async with sandboxed(TOOLS) as runtime:
         code = f"a = await look(1)\n{REST}\nfinal_answer(a)"
-        result, _ = await play(runtime, calls(code), one_turn="offer", output_type=int)
+        result, _ = await play(runtime, "code", calls(code), one_turn="offer", output_type=int)
     assert (result.output, result.turns, made(result)) == (1, 1, [[True, False]])  # the answer is a call, too
 
 
 async def test_the_audit_log_has_the_early_calls_and_the_digest_of_the_program(tmp_path: Path) -> None:
     async with sandboxed(TOOLS, audit=tmp_path / "audit.jsonl") as runtime:
-        await play(runtime, calls(PROGRAM), "done")
+        await play(runtime, "code", calls(PROGRAM), "done")
     lines = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
     told = [line for line in lines if line["kind"] in ("run", "outcome", "run_ended")]
     assert [line["kind"] for line in told] == ["run", "outcome", "outcome", "run_ended"]
