@@ -23,14 +23,14 @@ import anyio.to_thread
 
 from callgate.errors import ConfigurationError, InvalidArguments
 from callgate.tools import Tool
-from callgate.tools.annotations import Arguments
-from callgate.tools.signature import is_async_callable
 from callgate.tools.turns import Work
 from callgate_guest.wire import FINAL_ANSWER
 
 from .gate.failures import propagates
 
 if TYPE_CHECKING:
+    from callgate.tools.annotations import Arguments
+
     from .gate.records import CallRecord
 
 __all__ = ["AnswerCheck", "AnswerType", "FinalAnswer", "GivenAnswer", "called_after"]
@@ -64,15 +64,18 @@ class FinalAnswer:
         return self.value if isinstance(self.value, str) else self.json
 
 
-class _AsGiven(Arguments):
-    """The arguments of `final_answer`, whose value becomes a `FinalAnswer`."""
+def _as_given(typed: Arguments) -> Arguments:
+    """The contract of the arguments of `final_answer`, whose value becomes a `FinalAnswer`."""
+    from callgate.tools.annotations import Arguments  # it imports pydantic, and runs without an answer need none
 
-    def __init__(self, typed: Arguments) -> None:
-        self.schema, self.names, self._typed = typed.schema, typed.names, typed
+    class AsGiven(Arguments):
+        schema, names = typed.schema, typed.names
 
-    def _validated(self, tool: str, arguments: dict[str, Any], text: str) -> Work[dict[str, Any]]:
-        typed = yield from self._typed._validated(tool, arguments, text)
-        return {"value": FinalAnswer(typed["value"], text.removeprefix('{"value":')[:-1])}
+        def _validated(self, tool: str, arguments: dict[str, Any], text: str) -> Work[dict[str, Any]]:
+            valid = yield from typed._validated(tool, arguments, text)
+            return {"value": FinalAnswer(valid["value"], text.removeprefix('{"value":')[:-1])}
+
+    return AsGiven()
 
 
 class AnswerType:
@@ -97,7 +100,7 @@ class AnswerType:
 
         final_answer.__annotations__ = {"value": type, "return": None}
         made = Tool.from_function(final_answer, description=_ABOUT, read_only=True, allowed_callers=("code",))
-        self.tool: Final = replace(made, input_contract=_AsGiven(made.input_contract))
+        self.tool: Final = replace(made, input_contract=_as_given(made.input_contract))
         """For the stub; `GivenAnswer` has the function."""
 
     @classmethod
@@ -144,6 +147,8 @@ class AnswerType:
 
     async def check(self, value: Any) -> None:
         """Raise `InvalidArguments` with a check's words if it refuses the value, or if the check itself fails."""
+        from callgate.tools.signature import is_async_callable
+
         for check in self._checks:
             try:
                 if is_async_callable(check):
