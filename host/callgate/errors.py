@@ -12,6 +12,11 @@
     │   ├── ModelUnavailable        it may be back: no connection, too many requests, a failure of its own
     │   ├── ModelRejected           the operator: the request is wrong (key, model's name)
     │   └── ContextExceeded         the input is longer than the model takes
+    ├── DurableError              a run that outlives its process cannot go on, or not like this
+    │   ├── StoreFailed             the machine: what has to be kept cannot be kept
+    │   ├── RunNotFound             the caller: no run has this id, or it belongs to another
+    │   ├── OwnershipLost           nobody: another process has taken the run
+    │   └── AlreadyDecided          the caller: somebody decided before
     └── ToolError                 a tool call failed; the program may catch it
         ├── ToolNotFound            no tool has that name
         ├── InvalidArguments        the arguments do not fit the tool's schema
@@ -27,19 +32,24 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 __all__ = [
+    "AlreadyDecided",
     "CallgateError",
     "ConfigurationError",
     "ContextExceeded",
+    "DurableError",
     "InvalidArguments",
     "LimitReached",
     "ModelError",
     "ModelRejected",
     "ModelUnavailable",
+    "OwnershipLost",
     "ProtocolError",
+    "RunNotFound",
     "SandboxBusy",
     "SandboxCrashed",
     "SandboxError",
     "SandboxUnavailable",
+    "StoreFailed",
     "ToolCancelled",
     "ToolError",
     "ToolNotAllowed",
@@ -91,6 +101,35 @@ class LimitReached(CallgateError):
         self.used = used
         spent = "" if used is None else f", used {used}"
         super().__init__(f"limit reached: {limit} is {allowed}{spent}")
+
+
+class DurableError(CallgateError):
+    """A run that outlives its process cannot go on, or not like this."""
+
+
+class StoreFailed(DurableError):
+    """The store of runs cannot be read or written: the disk is full, the file is damaged or locked, or the encryption
+    key is another one. The message says which, and what to do."""
+
+
+class RunNotFound(DurableError):
+    """No run has this id, or it belongs to another conversation or client."""
+
+
+class OwnershipLost(DurableError):
+    """Another process has taken the run since, so nothing was written. That process goes on with it."""
+
+
+class AlreadyDecided(DurableError):
+    """Somebody decided before, or it was decided by time.
+
+    Attributes:
+        decided: what holds now, for people.
+    """
+
+    def __init__(self, message: str, decided: str) -> None:
+        self.decided = decided
+        super().__init__(message)
 
 
 class ModelError(CallgateError):
