@@ -66,8 +66,8 @@ def _launch_tier_1(control: socket.socket, settings: dict[str, Any]) -> None:
         code = f"import sys; sys.path.append('/guest'); {start}"
         packages = "/packages" if settings["packages"] else None
         inner = json.dumps({**settings, "packages": packages, "folders": list(folders), "staging": None})
-        arguments = [EXECUTABLE, "-I", "-S", "-B", "-X", "utf8", "-c", code, inner]
-        loading = {"LD_LIBRARY_PATH": "/lib", "LD_BIND_NOW": "1", "MALLOC_ARENA_MAX": "2"}
+        arguments = [EXECUTABLE, "-P", "-s", "-S", "-B", "-X", "utf8", "-c", code, inner]
+        loading = {"LD_LIBRARY_PATH": "/lib", "LD_BIND_NOW": "1", "MALLOC_ARENA_MAX": "2", "PYTHONHASHSEED": "0"}
         os.execve(EXECUTABLE, arguments, loading | ENVIRONMENT)
     control.close()
     os.close(proc)

@@ -70,6 +70,8 @@ class Link:
         """Loops whose tasks are cancelled because their program is over. This cancels none of their calls."""
         self._news: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
         self._requests: deque[dict[str, Any]] = deque()
+        self.further: list[bytes] = []
+        """Lines that came together with a request that has `replay`, behind it: see `replaying`."""
         self.last_id = 0
         self._watching: set[asyncio.AbstractEventLoop] = set()
         self.on_cancel: Callable[[], None] = lambda: None
@@ -130,7 +132,7 @@ class Link:
         if number not in self.held:
             return False
         _, method, body, at = self.held[number]
-        params = f'{{"tool":{encode(method)},"arguments":{body}{at}}}'
+        params = f'{{"tool":{encode(method)},"arguments":{body},"number":{number}{at}}}'
         self.held[number] = f'{{"jsonrpc":"2.0","method":"{WITHDRAWN}","params":{params}}}\n', "", "", ""
         self.forget(number)
         return True
@@ -233,7 +235,8 @@ class Link:
         if not data:
             self.closed = True
             return
-        for line in self._lines.feed(data):
+        lines = iter(self._lines.feed(data))
+        for line in lines:
             message = decode(line.decode())
             if "method" not in message:
                 waiting = self.pending.pop(message["id"], None)
@@ -241,6 +244,8 @@ class Link:
                     waiting.resolve(message)
             elif "id" in message:
                 self._requests.append(message)
+                if "replay" in message["params"]:
+                    self.further = list(lines)
             else:
                 self.on_cancel()
         if self._news:

@@ -52,8 +52,8 @@ class _Loop(asyncio.SelectorEventLoop):
     working = 0
     """Number of functions that run in threads for this loop, for instance by ``asyncio.to_thread``."""
 
-    def __init__(self, link: Link, nursery: Nursery) -> None:
-        super().__init__(_Selector(link))
+    def __init__(self, link: Link, nursery: Nursery, selector: selectors.BaseSelector | None = None) -> None:
+        super().__init__(selector or _Selector(link))
         self._link = link
         self._nursery = nursery
 
@@ -88,9 +88,11 @@ class Loops:
         self._nursery = nursery
         self._thread = threading.get_ident()
         self._own: asyncio.AbstractEventLoop | None = None
+        self.kind: Callable[[Link, Nursery], _Loop] = _Loop
+        """Makes loops."""
 
     def _make(self) -> _Loop:
-        return _Loop(self._link, self._nursery)
+        return self.kind(self._link, self._nursery)
 
     @property
     def own(self) -> asyncio.AbstractEventLoop:

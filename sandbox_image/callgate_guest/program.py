@@ -22,7 +22,7 @@ from .json_forms import NotFinite, NotJson, Unordered
 from .link import encode
 from .records import HiddenField
 from .tool_calls import ToolCall, ToolError
-from .wire import PROGRAM_NAME, cut
+from .wire import ERRORS, PROGRAM_NAME, cut
 
 VALUE = "__callgate_value__"
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
@@ -167,7 +167,7 @@ def describe(error: BaseException) -> dict[str, Any]:
             error.add_note(more)
         shown = traceback.TracebackException.from_exception(error, limit=None, compact=True)
         line = _prune(shown)
-        if line is None and type(error) is ToolError and error._place is not None:  # of a call that was never awaited
+        if line is None and isinstance(error, ToolError) and error._place is not None:  # of a call never awaited
             line = _place(shown, *error._place)
         text = "".join(shown.format())
     except BaseException as failure:  # an exception made to break its own formatting
@@ -185,7 +185,7 @@ def describe(error: BaseException) -> dict[str, Any]:
     if isinstance(error, OSError):
         report["errno"] = error.errno
     for field in ("tool", "code", "data", "retryable"):
-        if kind == "ToolError" and hasattr(error, field):
+        if kind in ("ToolError", *ERRORS.values()) and hasattr(error, field):
             report[field] = getattr(error, field)
     return report
 

@@ -27,7 +27,7 @@ from .loops import Loops
 from .nursery import Nursery, join_threads
 from .output import Output
 from .program import VALUE, Program, describe, safe_repr, value_of
-from .tool_calls import FUNCTION, GivenTools, ToolError, call_by_name
+from .tool_calls import FUNCTION, KINDS, GivenTools, ToolError, call_by_name
 from .wire import CANCELLED, ENDING, PRINT, PROGRAM_FAILED, PROGRAM_NAME
 
 
@@ -93,7 +93,8 @@ class Session:
         sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__ = self._outputs  # type: ignore[misc, assignment]
         sys.modules["__main__"] = self._module
         sys.modules["tools"] = self._given_tools.module
-        builtins.ToolError = ToolError  # type: ignore[attr-defined]
+        for kind in (ToolError, *KINDS.values()):
+            setattr(builtins, kind.__name__, kind)
         builtins.tool_call = call_by_name(self.link)  # type: ignore[attr-defined]
         builtins.tools = self._given_tools.module  # type: ignore[attr-defined]
         builtins.display = self._show  # type: ignore[attr-defined]
@@ -114,15 +115,19 @@ class Session:
             most -= 1
             number = request["id"]
             try:
-                body = '"result":{' + self._execute(request["params"]) + "}"
+                body = '"result":{' + self._execute(request["params"], number) + "}"
             except BaseException as error:
                 failure = {"code": PROGRAM_FAILED, "message": "the program failed", "data": describe(error)}
                 del error
                 body = '"error":' + _encode_failure(failure)
             self.link.reply(number, body)
 
-    def _execute(self, params: dict[str, Any]) -> str:
+    def _execute(self, params: dict[str, Any], number: Any) -> str:
         self._count += 1
+        if "replay" in params:
+            from . import replaying  # few guests need it
+
+            replaying.begin(self.link, self._loops, params["replay"], number)
         self._given_tools.bind(params["tools"], params.get("namespaces", {}), params.get("docs"))
         self._namespace.update(params["inputs"])
         final_answer.offer(self.link, offered=params.get("answers", False))

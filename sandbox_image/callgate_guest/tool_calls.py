@@ -25,7 +25,7 @@ from .explain import note_wait
 from .json_forms import NotJson
 from .link import Link
 from .records import HiddenField
-from .wire import CANCEL, CANCELLED, DESCRIBE_TOOLS, TOOL_FAILED
+from .wire import CANCEL, CANCELLED, DESCRIBE_TOOLS, ERRORS, TOOL_FAILED
 
 _ASYNC = CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE
 _INLINE = frozenset({"<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>", "<lambda>"})
@@ -56,6 +56,7 @@ class ToolError(Exception):
 
 
 ToolError.__module__ = "builtins"
+KINDS: dict[int, Any] = {code: type(name, (ToolError,), {"__module__": "builtins"}) for code, name in ERRORS.items()}
 
 
 class ToolCall:
@@ -115,7 +116,8 @@ class ToolCall:
         assert answer is not None
         data = answer.get("data") or {}
         tool, retryable = data.get("tool", self._tool), data.get("retryable", False)
-        error = ToolError(answer["message"], tool=tool, code=answer["code"], data=data.get("data"), retryable=retryable)
+        code, kind = answer["code"], KINDS.get(answer["code"], ToolError)
+        error: ToolError = kind(answer["message"], tool=tool, code=code, data=data.get("data"), retryable=retryable)
         error._number, error._place = self._number, self._place
         return error
 

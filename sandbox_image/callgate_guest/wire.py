@@ -13,6 +13,8 @@ PRINT: Final = "print"  # guest -> host, notification: {"text": ..., "line": n}
 CANCEL: Final = "cancel"  # both ways, notification: {} ends the program; {"id": n} cancels one tool call
 WITHDRAWN: Final = "rpc.withdrawn"  # guest -> host, notification: a call that was cancelled before its request left
 ENDING: Final = "rpc.ending"  # guest -> host, notification: the value of a program that still waits for calls
+WAIT: Final = "$wait"  # guest -> host, notification, if `execute` has `replay`: {"until": time or null}, for one event
+EVENT: Final = "$event"  # host -> guest, notification: {"time": t} ends a timer; a reply is an event too, with "time"
 DISPLAY: Final = "rpc.display"  # guest -> host, notification: {"name", "media_type", "data": base64 | "text": ...}
 
 # A tool call is a request with the tool's name as its method. The call and all notifications of the guest may say which
@@ -27,11 +29,12 @@ INTERNAL_ERROR: Final = -32603
 TOOL_FAILED: Final = -32000
 CANCELLED: Final = -32004
 PROGRAM_FAILED: Final = -32010  # the reply to `execute` when the program raised
+DIVERGED: Final = -32011  # the reply to `execute` when a replay is not the recorded run
 
+ERRORS: Final = {-32006: "UnknownOutcome", -32007: "ApprovalDenied"}  # kinds of ToolError that programs can name
 OUT_OF_MEMORY: Final = 98  # exit status of a guest that had no memory left to say so
 
 PROGRAM_NAME: Final = "<program>"  # file name of the program's own frames; later ones of a session: <program-2>, ...
-
 
 MESSAGE_BYTES: Final = 16 * 1024 * 1024  # bytes of a message at most, if the host says nothing else
 

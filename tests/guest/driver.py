@@ -115,7 +115,7 @@ class GuestProcess:
         code = f"import sys; sys.path.append({guest_root()!r}); import runpy; "
         code += "runpy.run_module('callgate_guest', run_name='__main__')"
         self.process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-X", "utf8", "-c", code],
+            [sys.executable, "-P", "-s", "-S", "-X", "utf8", "-c", code], env={"PYTHONHASHSEED": "0"},
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
         )  # fmt: skip
         assert self.process.stdin is not None

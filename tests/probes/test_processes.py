@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pty
 import signal
@@ -246,6 +247,23 @@ got = {
     assert set(got.values()) <= {"EPERM", "ValueError"}, got  # what Python makes of EPERM from setrlimit
     user = jail.probe("got = [os.getuid(), os.geteuid(), os.getgid(), os.getegid()]")
     assert 0 not in user
+
+
+def test_p19_a_program_can_give_up_its_threads_for_good_and_lower_no_other_limit(jail: Jail) -> None:
+    snippet = """
+import resource
+of_threads, other = resource.RLIMIT_NPROC, resource.RLIMIT_NOFILE
+got = {
+    "other": attempt(lambda: resource.setrlimit(other, resource.getrlimit(other))), "of another": attempt(lambda: resource.prlimit(os.getppid() or 1, of_threads, (0, 0))),
+    "more": attempt(lambda: resource.setrlimit(of_threads, (1 << 20, 1 << 20))), "none": attempt(lambda: resource.setrlimit(of_threads, (0, 0))),
+    "again": attempt(lambda: resource.setrlimit(of_threads, (8, 8))),
+}
+c, place = ctypes.CDLL(None), ctypes.c_ulong()
+got["thread"] = c.pthread_create(ctypes.byref(place), None, c.getpid, None)
+"""
+    got = jail.probe(SYSCALLS + snippet)
+    assert (got.pop("none"), got.pop("thread")) == ("done", errno.EAGAIN)
+    assert set(got.values()) <= {"EPERM", "PermissionError", "ValueError"}, got
 
 
 def test_p20_terminals_cannot_be_fed(jail: Jail) -> None:

@@ -135,6 +135,16 @@ EXACT: dict[str, tuple[str, Finding]] = {
             "warning",
         ),
     ),
+    "not-replayable": (
+        "import threading\nthreading.Thread(target=print).start()",
+        Finding(
+            "not-replayable",
+            2,
+            1,
+            "threading.Thread starts a thread, and a run that can be replayed has none",
+            "use async functions with asyncio.gather or a TaskGroup",
+        ),
+    ),
     "not-awaited": (
         "get_weather('Oslo')",
         Finding(
@@ -200,7 +210,7 @@ def test_every_code_has_an_exact_example() -> None:
 def test_the_text_of_each_finding_is_this(code: str) -> None:
     source, finding = EXACT[code]
     policy: Policy = "restricted" if code.startswith("restricted") else "none"
-    assert check_program(source, TOOLS, policy=policy) == [finding]
+    assert check_program(source, TOOLS, policy=policy, replays=code == "not-replayable") == [finding]
     assert finding.severity == ("warning" if code in ("never-called", "hidden-field") else "error")
     assert "\n" not in finding.message + finding.hint
 

@@ -50,6 +50,7 @@ def check_program(
     known_names: Collection[str] = (),
     names_known: bool = True,
     session: bool = False,
+    replays: bool = False,
     tree: ast.Module | Finding | None = None,
 ) -> list[Finding]:
     """Findings in a program, sorted by place. Executes nothing and never raises, whatever the source.
@@ -68,6 +69,7 @@ def check_program(
         known_names: variables that earlier programs of the session have bound; superfluous names do no harm.
         names_known: False if these variables cannot be known: then no name is reported as unknown.
         session: whether another program with the variables of this one may follow.
+        replays: whether its run can be replayed.
         tree: what `parse_program` returned for it, if the caller has parsed it. Top-level `return`s of it are replaced.
     """
     if tree is None:
@@ -94,6 +96,10 @@ def check_program(
         _add(found, never_awaited(seen, known, session=session))
         _add(found, already_waited(seen, known))
         _add(found, hidden_fields(seen, known))
+    if replays:
+        from .not_replayable import not_replayable  # few runs can be replayed
+
+        _add(found, not_replayable(seen))
     if policy == "restricted":
         allowed = DEFAULT_ALLOWED_IMPORTS if allowed_imports is None else frozenset(allowed_imports)
         from .restricted import restricted_findings  # RestrictedPython comes with it

@@ -34,6 +34,7 @@ FINDING_CODES: Mapping[str, str] = MappingProxyType(
         "already-waited": "A call of a plain `def` that calls a tool is awaited; it has waited by itself.",
         "hidden-field": "A key of a result is read as an attribute that is the dict's own method: `r.items`.",
         "never-called": "A program defines functions, does nothing else, and calls none of them.",
+        "not-replayable": "It starts a thread or a timer that sends a signal, in a run that can be replayed.",
         "restricted-import": "policy='restricted': a module, or a way to import, that is not on the allow-list.",
         "restricted-name": "policy='restricted': a name that starts with an underscore, or is reserved.",
         "restricted-attribute": "policy='restricted': an attribute that leads into the interpreter.",

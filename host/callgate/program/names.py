@@ -27,7 +27,7 @@ from .tool_names import NONE, Namespaces
 
 __all__ = ["GIVEN_NAMES", "bound_names", "unknown_names"]
 
-GIVEN_NAMES: Final = frozenset({"tools", "tool_call", "ToolError", "display"})
+GIVEN_NAMES: Final = frozenset({"tools", "tool_call", "ToolError", "ApprovalDenied", "UnknownOutcome", "display"})
 """Names that every program has without an import, besides its tools."""
 
 _OF_OTHER_VERSIONS: Final = frozenset({

@@ -9,16 +9,21 @@ library. A message that is not JSON, answers something never asked, or reuses an
 state                   what may come                                     leads to
 ======================  ================================================  ===========================
 ``running``             call, print, display, cancel, withdrawn, other,   ``running``
-                        ending (once)
+                        ending (once), wait (if the run replays, and the
+                        last one has been answered)
 ``running``             the reply to `execute`                            ``ended``
 ``running``             anything else                                     ``broken`` (ProtocolError)
 ``ended``, ``broken``   anything                                          dropped
 ======================  ================================================  ===========================
+
+A guest that replays receives nothing by itself: each `wait` asks for one event, the reply to a call or the end of a
+timer. The events of its history come behind `execute`.
 """
 
 from __future__ import annotations
 
 import base64
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,13 +33,24 @@ from callgate.errors import LimitReached, ProtocolError, ToolError
 from callgate.limits import Limits
 from callgate.tools.turns import LARGE_BYTES
 from callgate_guest.json_forms import encoder
-from callgate_guest.wire import CANCEL, DISPLAY, ENDING, EXECUTE, MESSAGE_BYTES, PRINT, WITHDRAWN, LineBuffer
+from callgate_guest.wire import (
+    CANCEL,
+    DISPLAY,
+    DIVERGED,
+    ENDING,
+    EXECUTE,
+    MESSAGE_BYTES,
+    PRINT,
+    WAIT,
+    WITHDRAWN,
+    LineBuffer,
+)
 
 from .decode import decode, decoding
 from .logs import Logs, printable
 
 __all__ = [
-    "NOTES", "CallCancelled", "Called", "Ended", "Ending", "Event", "Other", "RunWire", "Showed", "Withdrawn",
+    "NOTES", "CallCancelled", "Called", "Ended", "Ending", "Event", "Other", "RunWire", "Showed", "Waits", "Withdrawn",
     "Working", "Wrote", "encode", "encode_tools", "error_object", "error_reply", "result_reply", "value_bytes",
 ]  # fmt: skip
 
@@ -110,6 +126,16 @@ class Withdrawn:
     method: str
     arguments: dict[str, Any]
     line: int | None = None
+    number: int | None = None
+    """The id that the request would have had; None if the guest gives none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """A program that replays waits for one event."""
+
+    until: float | None
+    """Seconds since 1970 of its nearest timer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +160,8 @@ class Ended:
     value: Any = None
     value_repr: str | None = None
     error: dict[str, Any] | None = None
+    diverged: bool = False
+    """Whether the error says that a replay is not the recorded run."""
     notes: dict[str, int] = field(default_factory=dict)
     """Counts from the guest: ``dropped``, ``failed``, ``waiting``; see `callgate_guest.nursery`."""
 
@@ -145,7 +173,7 @@ class Working:
 
 WORKING = Working()
 
-Event = Called | Wrote | Showed | CallCancelled | Withdrawn | Other | Ending | Ended | Working
+Event = Called | Wrote | Showed | CallCancelled | Withdrawn | Waits | Other | Ending | Ended | Working
 
 
 encode: Callable[[Any], str] = encoder()
@@ -199,9 +227,14 @@ class RunWire:
     Args:
         limits: those of messages, logs and values are enforced here.
         number: the id of this run's `execute` request; successive runs of a session count up.
+
+    Attributes:
+        waits: whether the guest waits for an event; None in a run that does not replay. Set it to False when the event
+            is sent.
     """
 
     def __init__(self, limits: Limits, number: int = 1, buffer: LineBuffer | None = None) -> None:
+        self.waits: bool | None = None
         self.state: Literal["running", "ended", "broken"] = "running"
         self.value_bytes = 0
         self._printed = Logs(limits.max_log_bytes)
@@ -214,7 +247,9 @@ class RunWire:
         self._lines = 0
         """Number of lines of the program, or somewhat more."""
 
-    def execute(self, code: str, tools: str, inputs: str, *, keeps: bool = False, answers: bool = False) -> bytes:
+    def execute(
+        self, code: str, tools: str, inputs: str, *, keeps: bool = False, answers: bool = False, replay: str = ""
+    ) -> bytes:
         """Encode the request that starts the run.
 
         Args:
@@ -223,12 +258,16 @@ class RunWire:
             inputs: variables, as JSON text of an object.
             keeps: whether another program may follow, which can await calls that this one leaves in its variables.
             answers: whether the program has `final_answer`.
+            replay: JSON of the member `replay`; empty for an ordinary run.
 
         Raises:
             LimitReached: the request is too long.
         """
         self._lines = 1 + code.count("\n") + code.count("\r")
         more = (',"keeps":true' if keeps else "") + (',"answers":true' if answers else "")
+        if replay:
+            more += f',"replay":{replay}'
+            self.waits = False
         most = self._limits.max_message_bytes
         bound = "" if most == MESSAGE_BYTES else f',"most":{most}'
         params = f'{{"code":{encode(code)},{tools},"inputs":{inputs}{bound}{more}}}'
@@ -326,7 +365,18 @@ class RunWire:
                     return Called(number, method, params, self._line(message["line"]))
             if params is None and len(message) == 3:
                 return Called(number, method, {})
+        elif method == WAIT and self.waits is not None:
+            return self._wait(message, params)
         return Other(message)
+
+    def _wait(self, message: dict[str, Any], params: Any) -> Event:
+        until: Any = params.get("until", "") if type(params) is dict and "id" not in message else ""
+        if until is not None and (type(until) is not float or not math.isfinite(until)):
+            raise ProtocolError(f'`{WAIT}` is a notification with params {{"until": seconds since 1970, or null}}')
+        if self.waits:
+            raise ProtocolError("the guest waits for a second event before the first one has come")
+        self.waits = True
+        return Waits(until)
 
     def _line(self, given: Any) -> int | None:
         """The line that a guest gives, None if the program has no such line."""
@@ -374,7 +424,8 @@ class RunWire:
         tool, arguments = given.get("tool"), given.get("arguments")
         if type(tool) is not str or type(arguments) is not dict:
             raise ProtocolError(f'`{WITHDRAWN}` is a notification with params {{"tool": ..., "arguments": {{...}}}}')
-        return Withdrawn(tool, arguments, self._line(given.get("line")))
+        number = given.get("number")
+        return Withdrawn(tool, arguments, self._line(given.get("line")), number if type(number) is int else None)
 
     def _ending(self, message: dict[str, Any], params: Any, size: int) -> Event:
         if "id" in message or type(params) is not dict or "value" not in params:
@@ -396,7 +447,7 @@ class RunWire:
             if type(failure) is not dict or type(failure.get("data")) is not dict:
                 raise ProtocolError("the guest reported an error without its details")
             self.state = "ended"
-            return Ended(error=failure["data"])
+            return Ended(error=failure["data"], diverged=self.waits is not None and failure.get("code") == DIVERGED)
         result = message.get("result")
         if type(result) is not dict or "value" not in result:
             raise ProtocolError("the guest's result has no value")

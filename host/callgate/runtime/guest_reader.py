@@ -67,6 +67,7 @@ class GuestReader(Driver[object, Job]):
         self.died = False
         self.received_bytes = 0
         self._run = run
+        self._on_event = run.on_event
         self._guest = guest
         self.marks = PrintMarks(run.gate.seconds)
         """When and where the program printed."""
@@ -202,7 +203,7 @@ class GuestReader(Driver[object, Job]):
             kept = products.add_shown(shown.name, shown.media_type, shown.data())
             if kept is not None:
                 self.marks.add(self._wire.printed, shown.line, kept.handle)
-                tell(self._run.on_event, Displayed(kept))
+                tell(self._on_event, Displayed(kept))
 
     def _print(self, text: str, line: int | None = None) -> None:
         if text:
@@ -211,4 +212,4 @@ class GuestReader(Driver[object, Job]):
             self._wire.write(text)
         finally:
             if self._wire.latest:
-                tell(self._run.on_event, Printed(self._wire.latest))
+                tell(self._on_event, Printed(self._wire.latest))

@@ -15,8 +15,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import cached_property
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -78,9 +79,7 @@ class GuestRun(GuestReader):
             size = len(run.code.encode("utf-8", "surrogatepass"))
             if size > self._limits.max_source_bytes:
                 raise LimitReached("max_source_bytes", self._limits.max_source_bytes, size)
-            request = self._wire.execute(
-                run.code, run.offer.wire, run.inputs, keeps=run.keeps, answers=run.given is not None
-            )
+            request = self._execute()
         except LimitReached as reached:
             self.fail(reached)
         else:
@@ -89,6 +88,12 @@ class GuestRun(GuestReader):
             self._hung_up = self.died and await _outlives_its_wire(self._guest)
             self._usage = self._guest.usage()
         self._wall_seconds, self._is_over = self._gate.seconds(), True
+
+    def _execute(self) -> bytes:
+        """The request that starts the program. Raises `LimitReached`."""
+        run = self._run
+        answers = run.given is not None
+        return self._wire.execute(run.code, run.offer.wire, run.inputs, keeps=run.keeps, answers=answers)
 
     @property
     def sound(self) -> bool:
@@ -250,11 +255,11 @@ class GuestRun(GuestReader):
                 await self._serve_other(call)
                 return
             try:
-                data = result_reply(call.id, await self._gate.call(call.method, call.arguments, line=call.line))
+                data = result_reply(call.id, await self._made(call))
             except ToolError as error:
                 data = error_reply(call.id, error)
             if self.ended is None:
-                await self._send(data)
+                await self._reply(call, data)
         except LimitReached as error:
             self.end(error)
         except SandboxCrashed:
@@ -263,6 +268,12 @@ class GuestRun(GuestReader):
             if self.stopped:
                 self._unfinished.append(call)
             raise
+
+    def _made(self, call: Called) -> Coroutine[Any, Any, str]:
+        return self._gate.call(call.method, call.arguments, line=call.line)
+
+    def _reply(self, call: Called, data: bytes) -> Awaitable[None]:
+        return self._send(data)
 
     async def _serve_other(self, call: Other) -> None:
         await anyio.lowlevel.checkpoint()  # slow, and thousands of them may come at once
@@ -292,11 +303,13 @@ class GuestRun(GuestReader):
                 self._sent.set()
 
 
-async def in_guest(run: CodeRun, backend: Backend, pool: WarmPool) -> CodeResult:
-    """Run a program in a guest of its own. Raises `SandboxError` if there is none."""
+async def in_guest(
+    run: CodeRun, backend: Backend, pool: WarmPool, driven: Callable[[CodeRun, Guest], GuestRun] = GuestRun
+) -> CodeResult:
+    """Run a program in a guest of its own, by what `driven` makes. Raises `SandboxError` if there is none."""
     sandbox, exit = backend.description, None
     guest = await pool.checkout(Allowance.of(run.limits), run.files)
-    guest_run = GuestRun(run, guest)
+    guest_run = driven(run, guest)
     try:
         with pool.holding():
             await guest_run.run()

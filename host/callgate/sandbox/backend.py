@@ -5,6 +5,7 @@ Every backend passes the same conformance suite, `callgate.testing.BackendConfor
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,8 +16,8 @@ import callgate_guest.wire
 from callgate.limits import Limits
 
 __all__ = [
-    "Allowance", "Backend", "Collected", "Files", "Guest", "GuestExit", "Listener", "Stream", "Usage", "guest_command",
-    "python_here",
+    "HASH_SEED", "Allowance", "Backend", "Collected", "Files", "Guest", "GuestExit", "Listener", "Stream", "Usage",
+    "guest_command", "inherited_environment", "python_here",
 ]  # fmt: skip
 
 Stream = Literal["wire", "output"]
@@ -128,6 +129,15 @@ class Guest(Protocol):
         """Kill the guest, wait until nothing of it is left, and return how it ended. May be called again."""
 
 
+HASH_SEED = {"PYTHONHASHSEED": "0"}
+"""Variable of a guest's first process: programs have the same hashes in all guests, so a set of texts has one order."""
+
+
+def inherited_environment() -> dict[str, str]:
+    """This process's environment, for `guest_command`."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")} | HASH_SEED
+
+
 def python_here() -> str:
     """Version of this process's Python, ``3.11``."""
     return f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -136,14 +146,16 @@ def python_here() -> str:
 def guest_command(code: str, *flags: str, executable: str = "") -> list[str]:
     """The command of a Python that runs `code`, which may import the guest.
 
+    Give it no variable ``PYTHON...`` but `HASH_SEED`: it looks at them.
+
     Args:
         code: statements.
-        flags: for Python, besides ``-I``, ``-B`` and ``-X utf8``.
+        flags: for Python, besides ``-P``, ``-s``, ``-B`` and ``-X utf8``.
         executable: which Python; by default the bare one behind this process's virtual environment.
     """
     root = str(Path(callgate_guest.wire.__file__).parent.parent)
     python = executable or getattr(sys, "_base_executable", None) or sys.executable
-    return [python, "-I", "-B", "-X", "utf8", *flags, "-c", f"import sys; sys.path.append({root!r}); {code}"]
+    return [python, "-P", "-s", "-B", "-X", "utf8", *flags, "-c", f"import sys; sys.path.append({root!r}); {code}"]
 
 
 class Backend(Protocol):

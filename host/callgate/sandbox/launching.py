@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
-from .backend import guest_command
+from .backend import HASH_SEED, guest_command
 from .staging import Staging
 
 __all__ = ["ZygoteSettings", "end_at_once", "launched", "launched_ahead"]
@@ -100,7 +100,7 @@ def _started() -> tuple[subprocess.Popen[bytes], socket.socket]:
         try:
             process = subprocess.Popen(
                 guest_command(f"from callgate_guest.launching import launch; launch({theirs.fileno()})", "-S"),
-                env={"MALLOC_ARENA_MAX": "2"}, pass_fds=[theirs.fileno()], start_new_session=True, cwd="/",
+                env={"MALLOC_ARENA_MAX": "2", **HASH_SEED}, pass_fds=[theirs.fileno()], start_new_session=True, cwd="/",
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             )  # fmt: skip
         except BaseException:

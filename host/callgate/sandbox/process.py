@@ -18,7 +18,7 @@ import anyio
 
 from callgate.errors import SandboxCrashed, SandboxUnavailable
 
-from .backend import Allowance, GuestExit, Usage, guest_command, python_here
+from .backend import Allowance, GuestExit, Usage, guest_command, inherited_environment, python_here
 from .pipes import Pipes, ProcessGuest, make_pipes
 
 __all__ = ["ChildGuest", "ProcessBackend"]
@@ -103,7 +103,7 @@ class ProcessBackend:
         try:
             process = subprocess.Popen(  # noqa: ASYNC220 (a fork and an exec)
                 command, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True, cwd=scratch.name,
-                preexec_fn=limit,
+                preexec_fn=limit, env=inherited_environment(),
             )  # fmt: skip
         except BaseException as error:
             pipes.close()

@@ -60,6 +60,7 @@ _MAP_HUGETLB = 0x40000
 _MADVISE: Final = (0, 1, 2, 3, 4, 8, 14, 15, 16, 17, 22, 23, 102, 103)
 # linux/membarrier.h: QUERY, and what concerns this process alone
 _MEMBARRIER: Final = (0, 8, 16, 32, 64, 128, 256)
+_RLIMIT_NPROC = 6  # asm-generic/resource.h
 _SOL_SOCKET = 1
 # asm-generic/socket.h: SO_TYPE, SO_ERROR, SO_SNDBUF, SO_RCVBUF, SO_ACCEPTCONN, SO_PROTOCOL, SO_DOMAIN
 _SOCKET_OPTIONS: Final = (3, 4, 7, 8, 30, 38, 39)
@@ -159,6 +160,12 @@ def _futex() -> list[Instruction]:
     ]
 
 
+def _prlimit(pid: int) -> list[Instruction]:
+    """Limits of this process alone, to read. It may change one, which it can only lower: the number of its threads."""
+    read_only = _null(2)
+    return [_argument(1), (EQUAL, len(read_only), 0, _RLIMIT_NPROC), *read_only, *_only(0, (0, pid))]
+
+
 def checked(pid: int) -> dict[str, list[Instruction]]:
     """The check of each call's arguments, by the call's name. `pid` is the process's own id."""
     own_clock: list[Instruction] = [_argument(0), (AT_LEAST, 0, 1, _LAST_CLOCK + 1), REFUSE, ALLOW]
@@ -175,7 +182,7 @@ def checked(pid: int) -> dict[str, list[Instruction]]:
         "fcntl": _fcntl(),
         "close_range": [*_require(2, 0, of=_CLOSE_RANGE_UNSHARE), ALLOW],
         "futex": _futex(),
-        "prlimit64": [*_null(2), *_only(0, (0, pid))],
+        "prlimit64": _prlimit(pid),
         "pipe2": [*_no_bits_but(1, _SOCK_FLAGS), ALLOW],
         # a datagram socket could send to any socket whose name it knows
         "socketpair": [*_require(0, _AF_UNIX), *_require(1, _SOCK_STREAM, of=_WHOLE & ~_SOCK_FLAGS), ALLOW],

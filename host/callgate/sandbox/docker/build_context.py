@@ -25,7 +25,7 @@ from anyio.streams.text import TextReceiveStream
 
 import callgate_guest.wire
 from callgate.errors import ConfigurationError, SandboxError
-from callgate.sandbox.backend import guest_command
+from callgate.sandbox.backend import guest_command, inherited_environment
 
 __all__ = [
     "DOCKERFILE", "BuildOutput", "collect", "guest_digest", "lay_out", "pack", "requirement_text", "settings_of_image",
@@ -136,7 +136,7 @@ async def collect(root: Path, requirements: str, on_line: Callable[[str], None])
     output = BuildOutput(on_line)
     async with await anyio.open_process(
         command, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT, start_new_session=True,
-        env={**os.environ, "REQUIREMENTS": requirements},
+        env={**inherited_environment(), "REQUIREMENTS": requirements},
     ) as process:  # fmt: skip
         try:
             assert process.stdout is not None

@@ -49,7 +49,7 @@ from callgate.program.graph.flow import (
 )  # fmt: skip
 from callgate.protocol.logs import printable
 from callgate.tools.decoding import strict_json
-from callgate_guest.wire import TEXT_LIMIT, cut
+from callgate_guest.wire import ERRORS, TEXT_LIMIT, cut
 
 from .changes import augment, call_method, has_method, set_item
 from .steps import (
@@ -352,7 +352,12 @@ class Walk:
         assert call.error is not None
         details = call.error.get("data") or {}
         tool = details.get("tool")
-        return self._failed("ToolError", str(call.error["message"]), line, tool if tool is not None else None)
+        return self._failed(
+            ERRORS.get(call.error["code"], "ToolError"),
+            str(call.error["message"]),
+            line,
+            tool if tool is not None else None,
+        )
 
     def _failed(self, kind: str, message: str, line: int, tool: str | None = None) -> Exception:
         if kind == "AttributeError" and _SUGGESTS and not message.startswith("the result has no field"):
