@@ -16,12 +16,15 @@
     │   ├── StoreFailed             the machine: what has to be kept cannot be kept
     │   ├── RunNotFound             the caller: no run has this id, or it belongs to another
     │   ├── OwnershipLost           nobody: another process has taken the run
-    │   └── AlreadyDecided          the caller: somebody decided before
+    │   ├── AlreadyDecided          the caller: somebody decided before
+    │   └── ReplayDiverged          the program: it did not do again what is recorded
     └── ToolError                 a tool call failed; the program may catch it
         ├── ToolNotFound            no tool has that name
         ├── InvalidArguments        the arguments do not fit the tool's schema
-        ├── ToolNotAllowed          the tool exists, and this caller may not call it (or a person said no)
+        ├── ToolNotAllowed          the tool exists, and this caller may not call it
+        │   └── ApprovalDenied        a person said no, or nobody answered in time
         ├── ToolTimedOut            the tool did not answer in time
+        ├── UnknownOutcome          nobody knows whether the tool has done its work; it was not called again
         └── ToolCancelled           the run ended, or the program cancelled the call
 
 A failing *program* is not an exception on the host: it is a `CodeResult` whose `ok` is false.
@@ -33,6 +36,7 @@ from typing import Any, ClassVar
 
 __all__ = [
     "AlreadyDecided",
+    "ApprovalDenied",
     "CallgateError",
     "ConfigurationError",
     "ContextExceeded",
@@ -44,6 +48,7 @@ __all__ = [
     "ModelUnavailable",
     "OwnershipLost",
     "ProtocolError",
+    "ReplayDiverged",
     "RunNotFound",
     "SandboxBusy",
     "SandboxCrashed",
@@ -55,6 +60,7 @@ __all__ = [
     "ToolNotAllowed",
     "ToolNotFound",
     "ToolTimedOut",
+    "UnknownOutcome",
 ]
 
 
@@ -130,6 +136,26 @@ class AlreadyDecided(DurableError):
     def __init__(self, message: str, decided: str) -> None:
         self.decided = decided
         super().__init__(message)
+
+
+class ReplayDiverged(DurableError):
+    """A program that was run again did something else than the recorded run; no tool was called.
+
+    Attributes:
+        line: of the program; None if unknown.
+        expected: what the recorded run did next.
+        got: what this run did instead.
+    """
+
+    def __init__(self, line: int | None, expected: str, got: str) -> None:
+        self.line = line
+        self.expected = expected
+        self.got = got
+        where = "" if line is None else f"in line {line}, "
+        super().__init__(
+            f"the program does not do again what it did: {where}the recorded run had {expected}, and this run has "
+            f"{got}. Nothing was called. Start it as a new run; `callgate run --replay-check` finds what differs"
+        )
 
 
 class ModelError(CallgateError):
@@ -224,12 +250,25 @@ class ToolTimedOut(ToolError):
 
 
 class ToolNotAllowed(ToolError):
-    """This caller may not call the tool, or the approval was denied; the tool was not called."""
+    """This caller may not call the tool, or there is nobody who could approve the call; the tool was not called."""
 
     default_code = -32002
+
+
+class ApprovalDenied(ToolNotAllowed):
+    """A person denied the call, or nobody answered before the question expired; the tool was not called."""
+
+    default_code = -32007
 
 
 class ToolCancelled(ToolError):
     """The call was cancelled before it finished."""
 
     default_code = -32004
+
+
+class UnknownOutcome(ToolError):
+    """The call was made before, and its result is not known: nobody knows whether the tool has done its work, or the
+    result was not kept. The tool was not called again. Find out before you call it again."""
+
+    default_code = -32006

@@ -8,9 +8,10 @@ Rules for every store:
    beginning of that: never a later change without an earlier one.
 3. **Durable.** A `Written` that was awaited survives the end of the process and of the machine.
 4. **People decide beside the owner.** `decide`, `settle` and `cancel` need no `Held`. Each holds once: of two at the
-   same time one is stored, and the other one raises `AlreadyDecided` with what was stored.
+   same time one is stored, and the other one raises `AlreadyDecided` with what was stored. The owner hears of it from
+   `decided`, and a run that sleeps becomes `due`; nothing is missed between the two.
 
-All times are seconds since 1970, as the caller's clock says them.
+All times are seconds since 1970, as the caller's clock says them. No rule depends on clocks: they may jump.
 """
 
 from __future__ import annotations
@@ -18,9 +19,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 __all__ = [
+    "ENDED",
+    "LEASE_SECONDS",
+    "MAX_STORED_BYTES",
     "Approval",
     "CallKey",
     "CallStatus",
@@ -42,7 +46,13 @@ Kind = Literal["code", "plan"]
 RunStatus = Literal["running", "waiting", "needs_attention", "succeeded", "failed", "cancelled"]
 """``running``: an owner is at it, or has to take it up again. ``waiting``: for approvals or a time. The last three are
 final."""
+ENDED: Final = ("succeeded", "failed", "cancelled")
 CallStatus = Literal["started", "done", "failed", "unknown", "waiting"]
+
+LEASE_SECONDS: Final = 30.0
+"""An owner that nobody can ask whether it lives loses its runs when it has renewed nothing for that long."""
+MAX_STORED_BYTES: Final = 16 * 1024 * 1024
+"""UTF-8 bytes of one text that is stored. Larger values belong into artifacts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,24 +199,38 @@ class Kept:
 
     run: StoredRun
     is_new: bool
+    held: Held | None = None
+    """Of a new run that was added with `takes`."""
 
 
 class Store(Protocol):
-    """Keeps runs. Every method may raise `StoreFailed`; those that name a run raise `RunNotFound`."""
+    """Keeps runs. Every method may raise `StoreFailed`; those that name a run raise `RunNotFound`. Those that store
+    raise `LimitReached` for a text of more than `MAX_STORED_BYTES`, and store nothing then."""
+
+    digest_key: bytes
+    """The key of `call_digest` for the calls of this store; empty where nothing is encrypted."""
 
     def opened(self) -> AbstractAsyncContextManager[None]:
         """Open the store for as long as the context lasts; leaving it waits until everything is stored."""
 
-    async def add(self, run: StoredRun) -> Kept:
-        """Store a new run; if there is one with its `key` and `belongs_to`, return that one instead."""
+    async def add(self, run: StoredRun, *, takes: bool = False) -> Kept:
+        """Store a new run; if there is one with its `key` and `belongs_to`, return that one instead. With `takes`, a
+        new run is taken at once, before another process can."""
 
-    async def take(self, run: str, *, lease_seconds: float) -> Held | None:
-        """Become the owner; None if another living owner has it, or the run has ended. The store renews the lease
-        until the run is released; a process on this machine that has died is no owner, whatever its lease says."""
+    async def take(self, run: str, *, lease_seconds: float = LEASE_SECONDS) -> Held | None:
+        """Become the owner, and the run's status ``running``; None if a living owner has it, or the run has ended. The
+        store renews the lease until the run is released. A process on this machine that has died does not live,
+        whatever its lease says. A process of another machine does until it has renewed nothing for `lease_seconds`."""
 
     def write(self, held: Held, *changes: Change) -> Awaitable[None]:
         """Store changes, all or none. They take their place in the order at once, before anything is awaited; who
-        needs them to be durable awaits the result, and nobody has to. Raises (when awaited): `OwnershipLost`."""
+        needs them to be durable awaits the result, and nobody has to. After a failure, all later changes of this
+        `Held` fail as well. A run that was released, or has ended, is no longer held: that is stored last.
+
+        Raises (when awaited):
+            OwnershipLost: the run is not held any more.
+            StoreFailed: these changes, or earlier ones, could not be stored.
+        """
 
     async def load(self, run: str) -> RunHistory: ...
 
@@ -226,6 +250,9 @@ class Store(Protocol):
         """Runs, the newest first; `before` is the id of the last run of the page before. `text`, `options` and
         `result` are empty: `find` has them."""
 
+    async def count(self, *, status: RunStatus | None = None, belongs_to: str | None = None) -> int:
+        """Number of runs that `list` would return on all its pages."""
+
     async def pending(self, *, belongs_to: str | None = None, most: int = 100) -> Sequence[Approval]:
         """Approvals that nobody has decided and that have not expired, the oldest first."""
 
@@ -233,14 +260,18 @@ class Store(Protocol):
         """Runs to be taken up: those that run without a living owner, and those that wait and whose `wake_at` has come,
         or of whose approvals one was decided since, or that somebody wants to end."""
 
+    async def decided(self) -> Sequence[str]:
+        """Runs that this store holds and about which somebody decided, settled a call, or wishes an end since this was
+        asked last, in whichever process. Cheap: to be asked each second."""
+
     async def decide(self, run: str, call: CallKey, decision: Decision) -> Approval:
         """Raises `AlreadyDecided`, also for an approval that has expired by `decision.time`."""
 
     async def settle(self, run: str, call: StoredCall) -> None:
-        """Replace a call whose outcome is unknown, and let the run go on. Raises `AlreadyDecided`."""
+        """Replace a call whose status is ``unknown``, and let the run go on. Raises `AlreadyDecided`."""
 
     async def cancel(self, run: str) -> None:
-        """Say that the run is to end; its owner ends it."""
+        """Say that the run is to end; its owner ends it. Raises `AlreadyDecided`, also for a run that has ended."""
 
     async def prune(self, *, ended_before: float) -> int:
         """Delete the runs that ended before then. Returns how many."""
