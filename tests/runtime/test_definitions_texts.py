@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from callgate import ConfigurationError, Limits, Runtime, Tool, tool
 from callgate.runtime.final_answer import AnswerType
 from callgate.runtime.model.foreign import ModelNames, clean, fitted, one_line
-from callgate.runtime.model.meta import META_TOOLS, MetaTool
+from callgate.runtime.model.meta import BACKGROUND, META_TOOLS, MetaTool
 from callgate.runtime.model.providers import PROVIDERS
 from callgate.runtime.model.samples import Chain, Sample, sample_of
 from callgate.runtime.model.texts import MAX_TEXT, Language, Situation, instructions, text_of
@@ -129,7 +129,7 @@ def test_no_text_is_longer_than_openai_takes(
         limits=limits, language="full", python="3.14", sample=sample, plan_sample=chain,
         plan_as_text=directly,
     )  # fmt: skip
-    for name in META_TOOLS:
+    for name in (*META_TOOLS, *BACKGROUND):
         for language, files in itertools.product(get_args(Language), (False, True)):
             spoken = dataclasses.replace(here, language=language, files=files)
             assert len(text_of(name, spoken)) <= MAX_TEXT
@@ -321,6 +321,18 @@ def test_the_text_names_files_where_programs_may_have_them() -> None:
     graphs = described(Runtime([order], sandbox=None), "execute_code")
     assert "display" not in graphs
     assert "/output" not in graphs
+
+
+def test_definitions_of_the_background_cost_few_tokens_and_change_no_other() -> None:
+    runtime, meta = made(sandbox="jail"), ("execute_code", *BACKGROUND)
+    before = runtime.tool_definitions("anthropic", meta=["execute_code"])
+    definitions = runtime.tool_definitions("anthropic", meta=meta)
+    assert definitions[:1] == before
+    assert [each["name"] for each in definitions] == list(meta)
+    sent = json.dumps(definitions[1:], ensure_ascii=False, separators=(",", ":"))
+    assert Tokens()(sent) <= 270, "tokens of o200k_base"
+    for provider in PROVIDERS:
+        assert len(runtime.tool_definitions(provider, meta=meta, strict=provider != "mcp")) == len(meta)
 
 
 @pytest.mark.parametrize("answer", [None, AnswerType(str)], ids=["words", "final_answer"])

@@ -254,7 +254,7 @@ async def test_approval_of_a_programs_call() -> None:
         )
         assert run.value[:2] == ["paid 5", "paid 9"]
         assert "too much" in run.value[2]
-        assert run.value[3] == -32002
+        assert run.value[3] == -32007
     assert asked == [("pay", {"amount": amount}, "code") for amount in (5, 50, 500)]
 
 

@@ -62,7 +62,7 @@ async def test_anything_but_yes_is_no(answer: Any, reason: str, logged: str, cap
     run = run_with(answer)
     error = await failure_of(run, "pay", {"amount": 5})
     assert isinstance(error, ToolNotAllowed)
-    assert (error.message, error.code) == (f"the call of tool 'pay' was denied{reason}", -32002)
+    assert (error.message, error.code) == (f"the call of tool 'pay' was denied{reason}", -32007)
     assert (run.records[0].status, run.records[0].attempts, run.records[0].error) == ("denied", 0, error.message)
     assert logged in caplog.text
 

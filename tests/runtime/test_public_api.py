@@ -12,15 +12,18 @@ import pytest
 import callgate
 
 EXPORTED = [
-    "Agent", "AgentResult", "Allow", "Answer", "AnswerCheck", "AnswerType", "ApprovalRequest", "Artifact", "Artifacts",
-    "AuditLog", "Budget", "CallEnded", "CallProgressed", "CallRecord", "CallStarted", "CallgateError", "CodeResult",
-    "Compilation", "ConfigurationError", "ContextExceeded", "Conversation", "Deny", "Described", "Displayed",
-    "DockerBackend", "Event", "FinalAnswer", "Finding", "Found", "InvalidArguments", "LimitReached", "Limits",
-    "ModelError", "ModelRejected", "ModelUnavailable", "NotAGraph", "PlanApprovalRequest", "PlanFault", "PlanResult",
-    "PrintMark", "Printed", "ProtocolError", "Redaction", "Registry", "Retry", "RunError", "RunUsage", "Runtime",
-    "SandboxBusy", "SandboxCrashed", "SandboxError", "SandboxUnavailable", "SearchResult", "Secret", "Session",
-    "Source", "StepEnded", "StepResult", "StepStarted", "SyncConversation", "SyncRuntime", "SyncSession", "Telemetry",
-    "Tool", "ToolCancelled", "ToolError", "ToolNotAllowed", "ToolNotFound", "ToolTimedOut", "report_progress", "tool",
+    "Agent", "AgentResult", "Allow", "AlreadyDecided", "Answer", "AnswerCheck", "AnswerType", "ApprovalDenied",
+    "ApprovalRequest", "Artifact", "Artifacts", "AuditLog", "Budget", "CallEnded", "CallProgressed", "CallRecord",
+    "CallStarted", "CallgateError", "CodeResult", "Compilation", "ConfigurationError", "ContextExceeded",
+    "Conversation", "CurrentCall", "Deny", "Described", "Displayed", "DockerBackend", "DurableError", "Event",
+    "FinalAnswer", "Finding", "Found", "InvalidArguments", "LimitReached", "Limits", "ModelError", "ModelRejected",
+    "ModelUnavailable", "NotAGraph", "OwnershipLost", "PendingCall", "PlanApprovalRequest", "PlanFault",
+    "PlanResult", "PrintMark", "Printed", "ProtocolError", "Redaction", "Registry", "ReplayDiverged", "Retry",
+    "Run", "RunError", "RunNotFound", "RunUsage", "Runs", "Runtime", "SandboxBusy", "SandboxCrashed",
+    "SandboxError", "SandboxUnavailable", "SearchResult", "Secret", "Session", "Source", "StepEnded", "StepResult",
+    "StepStarted", "StoreFailed", "SyncConversation", "SyncRun", "SyncRuns", "SyncRuntime", "SyncSession",
+    "Telemetry", "Tool", "ToolCancelled", "ToolError", "ToolNotAllowed", "ToolNotFound", "ToolTimedOut",
+    "UnknownOutcome", "current_call", "report_progress", "tool",
 ]  # fmt: skip
 
 
@@ -51,7 +54,7 @@ def test_every_error_is_one_of_ours() -> None:
     errors = [
         each for name in EXPORTED if isinstance(each := getattr(callgate, name), type) and issubclass(each, Exception)
     ]
-    assert len(errors) == 18
+    assert len(errors) == 26
     assert all(issubclass(error, callgate.CallgateError) for error in errors)
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .audit.log import AuditLog
     from .discovery.conversation import Conversation
     from .discovery.found import Described, Found, SearchResult
+    from .durable.runs import PendingCall, Run, Runs
     from .fast_path.compilation import Compilation
     from .final_answer import AnswerCheck, AnswerType, FinalAnswer
     from .gate.approval import Allow, ApprovalRequest, Deny
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
         StepStarted,
         report_progress,
     )
+    from .gate.journal import CurrentCall, current_call
     from .gate.records import CallRecord
     from .offer import Source
     from .plans.result import PlanResult, StepResult
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from .session import Session
     from .streaming import CodeStream
     from .sync.conversation import SyncConversation
+    from .sync.runs import SyncRun, SyncRuns
     from .sync.runtime import SyncRuntime
     from .sync.session import SyncSession
     from .telemetry.options import Telemetry
@@ -59,6 +62,7 @@ __all__ = [
     "CodeStream",
     "Compilation",
     "Conversation",
+    "CurrentCall",
     "Deny",
     "Described",
     "Displayed",
@@ -66,13 +70,16 @@ __all__ = [
     "FinalAnswer",
     "Found",
     "NotAGraph",
+    "PendingCall",
     "PlanApprovalRequest",
     "PlanResult",
     "PrintMark",
     "Printed",
     "Redaction",
+    "Run",
     "RunError",
     "RunUsage",
+    "Runs",
     "Runtime",
     "SearchResult",
     "Session",
@@ -81,9 +88,12 @@ __all__ = [
     "StepResult",
     "StepStarted",
     "SyncConversation",
+    "SyncRun",
+    "SyncRuns",
     "SyncRuntime",
     "SyncSession",
     "Telemetry",
+    "current_call",
     "report_progress",
 ]
 
@@ -97,6 +107,7 @@ __getattr__, __dir__ = names_from(
         "gate.records": ("CallRecord",),
         "discovery.conversation": ("Conversation",),
         "discovery.found": ("Described", "Found", "SearchResult"),
+        "durable.runs": ("PendingCall", "Run", "Runs"),
         "gate.events": (
             "CallEnded",
             "CallProgressed",
@@ -108,6 +119,7 @@ __getattr__, __dir__ = names_from(
             "StepStarted",
             "report_progress",
         ),
+        "gate.journal": ("CurrentCall", "current_call"),
         "fast_path.compilation": ("Compilation", "NotAGraph"),
         "offer": ("Source",),
         "plans.run": ("PlanApprovalRequest",),
@@ -117,6 +129,7 @@ __getattr__, __dir__ = names_from(
         "runtime": ("Runtime",),
         "session": ("CodeStream", "Session"),
         "sync.conversation": ("SyncConversation",),
+        "sync.runs": ("SyncRun", "SyncRuns"),
         "sync.runtime": ("SyncRuntime",),
         "sync.session": ("SyncSession",),
         "telemetry.options": ("Telemetry",),

@@ -22,6 +22,7 @@ import anyio
 
 from callgate.artifacts import NOT_HERE, Artifact
 from callgate.errors import ConfigurationError, LimitReached, ToolError, ToolNotAllowed
+from callgate.lazily import imported
 from callgate.limits import Limits
 from callgate.sandbox.backend import python_here
 from callgate.tools import CALLERS, Caller, Tool
@@ -29,27 +30,31 @@ from callgate.tools.faults import did_you_mean
 
 from .answer import Answer, artifacts_of, error_text
 from .final_answer import AnswerType
-from .gate import RunGate
+from .gate import Approve, RunGate
 from .gate.events import Event
 from .gate.watches import watched
 from .model.decoding import CUT_OFF, as_object, decoded, is_cut_off
 from .model.definitions import ALONE, Beside, Definitions
-from .model.meta import ALL_META_TOOLS, DefinitionOptions, MetaTool, meant, validated
+from .model.meta import ALL_META_TOOLS, BACKGROUND, DefinitionOptions, MetaTool, meant, validated
 from .model.providers import Provider, picture_message, tool_result
 from .model.schemas import own_arguments, promises_object
 from .model.texts import Language
 from .pictures import pictures_of
 from .reading import MODEL_BYTES, part_of, read_by_model
-from .result import Keep
+from .repair import After
+from .result import CodeResult, Keep
 from .session import Session
 from .writing import Writing
 
 if TYPE_CHECKING:
+    from .plans.result import PlanResult
     from .plans.writing import PlanWriting
     from .runtime import Runtime
 
-__all__ = ["Answers", "CallOptions", "ModelCall", "caller_of"]
+__all__ = ["EVERYBODY", "Answers", "CallOptions", "ModelCall", "caller_of"]
 
+EVERYBODY = "everybody"
+"""Owner of the runs of callers that cannot be told apart."""
 _PROVIDERS_CODE = ("program", "code_execution_")
 """Beginnings of the names that Anthropic and OpenAI give to their own programs as callers."""
 
@@ -79,6 +84,9 @@ class CallOptions(TypedDict, total=False):
     session: Session | None
     pictures: bool
     final_answer: AnswerType | None
+    approve: Approve | None
+    as_run: bool
+    after: After
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,6 +101,11 @@ class ModelCall:
     session: Session | None = None
     pictures: bool = True
     final_answer: AnswerType | None = None
+    approve: Approve | None = None
+    as_run: bool = False
+    owner: str = EVERYBODY
+    """Whose its runs in the background are."""
+    after: After = None
     written: Writing | PlanWriting | None = None
     """The program or plan of the call, if it began while the model wrote it."""
 
@@ -162,32 +175,43 @@ class Answers:
 
     async def _meta(self, name: MetaTool, given: Any, call: ModelCall) -> Answer:
         runtime = self.runtime
+        if name in BACKGROUND:
+            background = await imported("callgate.runtime.background")
+            made = await background.answer_background(runtime, name, validated(name, as_object(name, given)), call)
+            return made if isinstance(made, Answer) else self._of_run(name, made, call)
         if name == "execute_tool_plan":  # takes more forms than its schema says
             if call.written is not None and not isinstance(call.written, Writing):
                 plan = replace(await call.written.finish(given, call.limits), redactor=runtime.redactor)
+            elif call.as_run and isinstance(given, Mapping):
+                background = await imported("callgate.runtime.background")
+                plan = await background.result_of_run(runtime, given, call)
             else:
                 plan = await runtime.execute_tool_plan(
                     given, tools=call.tools, limits=call.limits, on_event=call.on_event, final_answer=call.final_answer
                 )
+            answer = self._of_run(name, plan, call)
             mistake = plan.error is not None and plan.error.kind == "PlanRefused" and not plan.changed
-            text = plan.for_model(keep=self._keep_for(call))
             if mistake and any(fault.code == "not-json" for fault in plan.faults) and is_cut_off(given):
-                text = f"{text}\n- {CUT_OFF}."
-            return Answer(name=name, text=text, ok=plan.ok, mistake=mistake, result=plan)
+                answer = replace(answer, text=f"{answer.text}\n- {CUT_OFF}.")
+            return replace(answer, mistake=mistake)
         arguments = validated(name, as_object(name, given))
         if name == "execute_code":
             code = arguments["code"]
             if isinstance(call.written, Writing):
                 run = await call.written.finish(code, call.limits)
             elif call.session is not None:
+                if call.after is not None:
+                    raise ConfigurationError("after= is for programs without a session, which keeps its variables")
                 run = await call.session.execute_code(code, tools=call.tools, on_event=call.on_event)
+            elif call.as_run:
+                background = await imported("callgate.runtime.background")
+                run = await background.result_of_run(runtime, code, call)
             else:
                 run = await runtime.execute_code(
-                    code, tools=call.tools, limits=call.limits, on_event=call.on_event, final_answer=call.final_answer
-                )
-            mistake = run.error is not None and run.error.kind == "CheckFailed"
-            text = run.for_model(keep=self._keep_for(call))
-            return Answer(name=name, text=text, ok=run.ok, mistake=mistake, result=run)
+                    code, tools=call.tools, limits=call.limits, on_event=call.on_event, final_answer=call.final_answer,
+                    after=call.after,
+                )  # fmt: skip
+            return self._of_run(name, run, call)
         if name == "read_artifact":
             return self._read(arguments)
         among = self.reachable(call.tools)
@@ -199,6 +223,15 @@ class Answers:
         result = await runtime.search.ask(arguments.pop("query", ""), among=among, **arguments)
         text = result.for_model(describe="describe_tools" in call.meta)
         return Answer(name=name, text=text, result=result, found=tuple(each.tool.name for each in result.found))
+
+    def _of_run(self, name: str, run: CodeResult | PlanResult, call: ModelCall) -> Answer:
+        """The answer with the result of a program or a plan."""
+        kind = None if run.error is None else run.error.kind
+        if kind == "NotEnded":  # it sleeps, which is no failure; its error has the words
+            assert run.error is not None
+            return Answer(name=name, text=run.error.message, result=run)
+        text = run.for_model(keep=self._keep_for(call))
+        return Answer(name=name, text=text, ok=run.ok, mistake=kind == "CheckFailed", result=run)
 
     def _read(self, arguments: dict[str, Any]) -> Answer:
         artifact = self.runtime._shelf.get(arguments["artifact"])

@@ -276,6 +276,10 @@ class Driver(Generic[Key, Job]):
         self.cancel(key)
         return True
 
+    def only_waits_for(self, parked: int) -> bool:
+        """Whether nothing goes on but this number of jobs, and no other job can begin."""
+        return len(self._at_work) <= parked and not self._coming and not (self._waiting and self._count < self._most)
+
     @property
     def jobs(self) -> list[Job]:
         """The jobs that are not done, in the order of `submit`."""

@@ -186,7 +186,7 @@ def called_after(records: Sequence[CallRecord], only_reads: Callable[[str], bool
         if not answered or record.id in begun:
             begun.add(record.fallback_call)
             answered |= record.tool == FINAL_ANSWER and record.status == "succeeded"
-        elif record.tool != FINAL_ANSWER and not only_reads(record.tool):
+        elif record.tool != FINAL_ANSWER and not record.reused and not only_reads(record.tool):
             return record.tool
     return ""
 

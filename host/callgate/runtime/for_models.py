@@ -141,7 +141,7 @@ class ForModels:
         **options: Unpack[CallOptions],
     ) -> Answer:
         """Answer a model's call: of ``search_tools``, ``describe_tools``, ``execute_code``, ``execute_tool_plan``,
-        ``read_artifact``, or of a tool.
+        ``read_artifact``, or of a tool; and, where `meta` has them, of ``start_code``, ``wait_run`` and ``stop_run``.
 
         A mistake of the model raises nothing: the answer explains it to the model.
 
@@ -149,8 +149,8 @@ class ForModels:
             name: as the model wrote it: the name in `tool_definitions`, the tool's own, ``server.tool``.
             arguments: as the model gave them: an object, or its JSON as text.
             tools: names of the tools that this model has; None: all. Give `tool_definitions` the same names.
-            meta: the meta-tools that this model has; None: all. Give `tool_definitions` the same names. Other
-                meta-tools are refused, and no answer names them.
+            meta: the meta-tools that this model has; None: all but those for the background. Give `tool_definitions`
+                the same names. Other meta-tools are refused, and no answer names them.
             options: `caller`: ``"direct"`` (the default) for the model itself; ``"code"`` for the provider's own code
                 execution, or the type of the call's `caller` as the provider writes it (``"program"``,
                 ``"code_execution_20260120"``). `limits`: what a program, a plan or a call may spend, instead of the
@@ -158,18 +158,21 @@ class ForModels:
                 and approval included. `on_event`: called with prints, steps, call starts and call ends as they happen.
                 `session`: where ``execute_code`` runs; None: each program in a guest of its own. `pictures`: False
                 makes no `Answer.pictures`. `final_answer`: what a program or a plan may give as the task's answer: see
-                `Runtime.execute_code`; programs of a session give none.
+                `Runtime.execute_code`; programs of a session give none. `as_run`: whether a program or a plan is a run
+                of `Runtime.start`, which an approval may put to sleep; the answer then has its id. `approve`: asked
+                about the calls for which such a run, or the one of ``wait_run``, waits. `after`: the result of the
+                program that an ``execute_code`` corrects: see there; not in a session.
 
         Raises:
             SandboxError: no guest could be started, or the session is over.
             ConfigurationError: a name in `tools` or `meta`, or the caller, does not exist.
         """
         from .answers import ModelCall
-        from .model.meta import ALL_META_TOOLS, checked_options
+        from .model.meta import ALL_META_TOOLS, BACKGROUND, checked_options
 
         self._contexts.must_be_open()
         if meta is None:
-            meta = ALL_META_TOOLS
+            meta = [name for name in ALL_META_TOOLS if name not in BACKGROUND]
         checked_options({"meta": meta})
         return await self._answers.answer(name, arguments, ModelCall.of(tools, meta, options))
 
@@ -227,6 +230,7 @@ class ForModels:
         limits: Limits | None = None,
         artifacts: Shelf | None = None,
         final_answer: AnswerType | None = None,
+        owner: str | None = None,
         **options: Unpack[DefinitionOptions],
     ) -> Conversation:
         """One model's conversation. The tools that the model finds become visible in this conversation alone.
@@ -244,6 +248,9 @@ class ForModels:
             artifacts: where its files and pictures are: a ``runtime.artifacts.shelf()`` that outlives it. By default it
                 has one of its own, which is cleared when it is left.
             final_answer: what a program or a plan may give as the task's answer; the definitions say how.
+            owner: whose its runs in the background are, a name of yours: conversations with the same one see each
+                other's runs, also in another process with the same `durable`. By default it has its own, and leaving
+                the conversation ends those of its runs that are not durable.
             options: `direct`, `meta`, `tools` and the others: see `DefinitionOptions`.
 
         Raises:
@@ -262,4 +269,5 @@ class ForModels:
             limits=limits,
             artifacts=artifacts,
             final_answer=final_answer,
+            owner=owner,
         )

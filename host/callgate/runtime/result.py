@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from collections import Counter
@@ -17,6 +18,7 @@ from callgate.program import Finding
 from callgate.tools.names import READ_ARTIFACT
 
 from .final_answer import FinalAnswer
+from .gate.earlier import ForRepair
 from .gate.records import CallRecord
 
 if TYPE_CHECKING:
@@ -134,6 +136,8 @@ class CodeResult:
     """The limits of the run; `usage` has what was used of them."""
     redactor: Callable[..., Any] | None = field(default=None, repr=False, compare=False)
     """Makes the redaction of this run's page, which knows its tools' secrets. None for a saved result."""
+    for_repair: ForRepair = field(default_factory=ForRepair, repr=False, compare=False)
+    """Lets a corrected program reuse the calls: see ``after`` of `Runtime.execute_code`."""
 
     @property
     def plan(self) -> dict[str, Any] | None:
@@ -145,7 +149,7 @@ class CodeResult:
         """The whole result as JSON values. Values of the program and its calls are not copied."""
         artifacts = [each.to_json() for each in self.artifacts]
         answer = None if self.final_answer is None else json.loads(self.final_answer.json)
-        known = members(self, "plan_of_calls", "redactor")
+        known = members(self, "plan_of_calls", "redactor", "for_repair")
         return plain({**known, "artifacts": artifacts, "final_answer": answer, "plan": self.plan})
 
     def for_model(self, max_characters: int = MODEL_CHARACTERS, *, keep: Keep | None = None) -> str:
@@ -250,7 +254,12 @@ class CodeResult:
 
 def members(result: Any, *without: str) -> dict[str, Any]:
     """The fields of a result by name; nothing is copied."""
-    return {each.name: getattr(result, each.name) for each in fields(result) if each.name not in without}
+    return {name: getattr(result, name) for name in _names(result.__class__) if name not in without}
+
+
+@functools.cache
+def _names(kind: type[Any]) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(kind))
 
 
 def plain(given: dict[str, Any]) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from callgate.media import clean_name
 from callgate.protocol.run import encode
 from callgate.sandbox.backend import Files, GuestExit, Usage
 from callgate.tools.encoding import NotJson, compact_json
-from callgate_guest.wire import FINAL_ANSWER, OUT_OF_MEMORY, LineBuffer
+from callgate_guest.wire import ERRORS, FINAL_ANSWER, OUT_OF_MEMORY, LineBuffer
 
 from .final_answer import AnswerType, FinalAnswer, GivenAnswer, called_after
 from .gate import Gate, RunGate
@@ -42,8 +42,10 @@ __all__ = [
     "program_error", "waited_for",
 ]  # fmt: skip
 
-_GIVEN: Final = frozenset({"ToolError", "tool_call", "tools"})
-_HOST_KINDS: Final = frozenset({"CheckFailed", "LimitReached", "ProtocolError", "GuestDied", "SandboxCrashed"})
+_GIVEN: Final = frozenset({"ToolError", "tool_call", "tools", *ERRORS.values()})
+_HOST_KINDS: Final = frozenset({
+    "CheckFailed", "LimitReached", "ProtocolError", "GuestDied", "SandboxCrashed", "ReplayDiverged",
+})  # fmt: skip
 """Kinds of the host's errors; a program's own exception of that name gets the prefix ``program.``."""
 _TEXT_LIMIT: Final = 200_000
 """Characters of a guest's message or traceback that the host keeps; an honest guest sends fewer."""
@@ -221,7 +223,9 @@ class CodeRun:
         """The tools that the program may call."""
         return self.gate.offer
 
-    def check(self, language: Language, earlier: Collection[str] | None = None, *, session: bool) -> list[Finding]:
+    def check(
+        self, language: Language, earlier: Collection[str] | None = None, *, session: bool, replays: bool = False
+    ) -> list[Finding]:
         """Check the program before it runs.
 
         Args:
@@ -229,6 +233,7 @@ class CodeRun:
             earlier: in a session, the known names that earlier programs have bound; no name is then reported as
                 unknown. ``None`` for a program that stands alone or is the first.
             session: whether the program runs in a session.
+            replays: whether the run can be replayed.
         """
         from callgate.program import check_program, parse_program
 
@@ -249,6 +254,7 @@ class CodeRun:
             known_names=earlier or (),
             names_known=earlier is None,
             session=session,
+            replays=replays,
             tree=tree,
         )
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import weakref
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack
@@ -27,6 +27,7 @@ from .context_task import ContextTask
 from .final_answer import AnswerType
 from .for_models import ForModels
 from .for_plans import ForPlans
+from .for_runs import ForRuns
 from .gate import Approve, Gate
 from .gate.cache import Effects
 from .gate.events import Event
@@ -36,6 +37,7 @@ from .gate.watching import Watcher
 from .guest_run import in_guest
 from .offer import Source, search_builtins
 from .redaction import Redaction, Redactor
+from .repair import MAX_AGE_SECONDS, After, FindRun, completed, reuse
 from .result import NO_SANDBOX, CodeResult
 from .run import CodeRun, Language, Looks, checked_files
 from .session import Session
@@ -43,6 +45,7 @@ from .streaming import CodeStream, streaming
 from .writing import Writing, writing, written
 
 if TYPE_CHECKING:
+    from callgate.durable.store import Store
     from callgate.program import Finding, Policy
 
     from .audit.log import AuditLog
@@ -70,7 +73,7 @@ _GRAPHS_ONLY: Final = (
 )
 
 
-class Runtime(ForModels, ForPlans):
+class Runtime(ForModels, ForPlans, ForRuns):
     """Runs programs that call tools. Use as an async context manager, under asyncio or trio; leaving it ends
     everything that it started. It may be entered again, also in another event loop.
 
@@ -111,6 +114,9 @@ class Runtime(ForModels, ForPlans):
         telemetry: traces and metrics for OpenTelemetry: see `Telemetry`.
         audit: a file that gets a line for each decision about a call, or an `AuditLog`: see ``docs/audit.md``.
         redaction: what stays out of spans, audit logs, transcripts, pages and screens: see `Redaction`.
+        durable: a file (SQLite) that keeps the runs of `start`, or a store of your own: see ``docs/durable.md``. Runs
+            that were under way go on when the runtime is entered.
+        encryption_key: 32 bytes that encrypt what that file keeps of arguments, results and texts.
 
     Raises (on entering):
         SandboxUnavailable: the sandbox does not work on this machine; the message says why and what to do.
@@ -141,6 +147,8 @@ class Runtime(ForModels, ForPlans):
         telemetry: Telemetry | None = None,
         audit: str | FilePath | AuditLog | None = None,
         redaction: Redaction | None = None,
+        durable: str | FilePath | Store | None = None,
+        encryption_key: bytes | None = None,
     ) -> None:
         if limits is not None and not isinstance(limits, Limits):
             raise ConfigurationError("limits must be Limits, for instance Limits(wall_seconds=10)")
@@ -195,12 +203,14 @@ class Runtime(ForModels, ForPlans):
             watchers.append(log.watcher(self.redaction))
             files.append(log)
         self._watchers = tuple(watchers)
+        self._durable, self._encryption_key, self._runs_of = durable, encryption_key, weakref.ref(self)
         self._take(tools if isinstance(tools, Registry) else Registry(tools))
         if statistics is not None:
             from .statistics_file import LearnedFile, StatisticsFile  # they import SQLite
 
             files += [StatisticsFile(statistics, self.registry.statistics), LearnedFile(statistics, self._learned)]
         served = [_source(each).serving for each in sources]
+        self._find_run: FindRun | None = None
         self._contexts = ContextTask(
             lambda: [*files, *(self._sandbox or ()), *(serving(self.registry) for serving in served)]
         )
@@ -235,16 +245,20 @@ class Runtime(ForModels, ForPlans):
     async def __aenter__(self) -> Runtime:
         await self._contexts.open()
         self._looks.turn = anyio.Lock(fast_acquire=True)  # a lock belongs to the event loop that used it
+        await self._open_runs()
         return self
 
     async def __aexit__(self, *error: Any) -> None:
-        self._contexts.loop = None
-        await self._end_drives(*self._drives)
-        with anyio.CancelScope(shield=True):
-            for early in list(self._early):
-                await early.close()
-        await self._contexts.close()
-        self.artifacts.clear()
+        try:
+            await self._close_runs()
+        finally:
+            self._contexts.loop = None
+            await self._end_drives(*self._drives)
+            with anyio.CancelScope(shield=True):
+                for early in list(self._early):
+                    await early.close()
+            await self._contexts.close()
+            self.artifacts.clear()
 
     async def _close(self) -> None:
         """End the programs that run on the host with these tools."""
@@ -291,6 +305,8 @@ class Runtime(ForModels, ForPlans):
         path: Path | None = None,
         files: Mapping[str, str | FilePath | bytes | Artifact] | None = None,
         final_answer: Any = None,
+        after: After = None,
+        max_age_seconds: float = MAX_AGE_SECONDS,
     ) -> CodeResult:
         """Run a program: as a plan on the host where it is certain to be a graph of tool calls, else in a fresh guest.
 
@@ -308,18 +324,27 @@ class Runtime(ForModels, ForPlans):
             final_answer: the type of an answer that the program may give with ``final_answer(value)``, which ends it:
                 an annotation, or an `AnswerType` with checks of its own. What does not fit raises `AnswerRejected` in
                 the program. `CodeResult.final_answer` has the answer.
+            after: the result of a program that this one corrects, or several; or the id of its run. Its successful
+                calls that this program makes again, of the same tool with the same arguments, are not made: they have
+                the earlier results (`CallRecord.reused`), and do not count for `max_tool_calls`. A call with effects
+                whose outcome is unknown raises `UnknownOutcome`, a `ToolError`. See ``docs/programs.md``.
+            max_age_seconds: older results of read-only tools are not reused, and none after a new call with effects.
 
         Returns:
             The result of the run, failures included: see `CodeResult`.
 
         Raises:
-            ConfigurationError: an input is not JSON, or a tool or the path does not exist.
+            ConfigurationError: an input is not JSON, a tool or the path does not exist, or `after` is not the result of
+                a program.
+            RunNotFound: no run has the id `after`.
             SandboxError: no guest can be had.
         """
         run, path = self._new_run(
             code, inputs=inputs, tools=tools, limits=limits, on_event=on_event, path=path, files=files,
             final_answer=final_answer,
         )  # fmt: skip
+        if after is not None:
+            await reuse(run, after, max_age_seconds, self._find_run or self._result_to_correct)
         return await watched(run.gate, self._executed(run, check, path), "code", code, run.inputs)
 
     def _new_run(
@@ -345,14 +370,16 @@ class Runtime(ForModels, ForPlans):
             check: see `execute_code`, like `path`.
             early: has the calls that began while it was written.
         """
-        return replace(await self._ran(run, check, path, early), redactor=self.redactor)
+        return completed(run, await self._ran(run, check, path, early), self.redactor)
 
     async def _ran(self, run: CodeRun, check: bool, path: Path, early: EarlyReads | None) -> CodeResult:
         code, limits = run.code, run.limits
         self._contexts.must_be_open()  # the runtime may have been left while the program was written
         if check:
-            key = (run.offer, code, run.known, limits.max_source_bytes)
-            run.findings = list(await self._looks.look(code, partial(run.check, self._language, session=False), key))
+            replays = run.gate.journal is not None
+            key = (run.offer, code, run.known, limits.max_source_bytes, replays)
+            looking = partial(run.check, self._language, session=False, replays=replays)
+            run.findings = list(await self._looks.look(code, looking, key))
             sandbox = NO_SANDBOX if self._sandbox is None else self.backend.description
             if (stopped := run.check_failure(sandbox)) is not None:
                 return stopped
@@ -377,6 +404,10 @@ class Runtime(ForModels, ForPlans):
 
     async def _in_sandbox(self, run: CodeRun) -> CodeResult:
         run.tree = None  # only the fast path needs it
+        if run.gate.journal is not None:
+            guest = await imported("callgate.runtime.durable.guest")
+            durable: CodeResult = await guest.in_durable_guest(run, *self._confined())
+            return durable
         return await in_guest(run, *self._confined())
 
     @contextlib.asynccontextmanager
@@ -406,9 +437,13 @@ class Runtime(ForModels, ForPlans):
             return await written(begun, chunks)
 
     @contextlib.asynccontextmanager
-    async def _writing(self, *, check: bool = True, **options: Any) -> AsyncIterator[Writing]:
+    async def _writing(
+        self, *, check: bool = True, after: After = None, max_age_seconds: float = MAX_AGE_SECONDS, **options: Any
+    ) -> AsyncIterator[Writing]:
         """Begin a program that is not written yet: see `stream_code`. Takes the arguments of `execute_code`."""
         run, path = self._new_run("", **options)
+        if after is not None:
+            await reuse(run, after, max_age_seconds, self._find_run or self._result_to_correct)
         finish = partial(self._executed, run, check, path)
         if path != "sandbox":
             await imported("callgate.runtime.fast_path.path")

@@ -19,6 +19,7 @@ from .gate.events import Event
 from .gate.watches import watched
 from .guest_run import GuestRun
 from .products import Products
+from .repair import completed
 from .result import CodeResult, RunError
 from .run import CodeRun
 
@@ -75,7 +76,7 @@ class Session:
                 self._runtime.gate, code, self._limits, inputs=inputs, tools=tools, on_event=on_event, shelf=self._shelf
             )
             result = await watched(run.gate, self._executed(run, check), "code", code, run.inputs)
-            return replace(result, redactor=self._runtime.redactor)
+            return completed(run, result, self._runtime.redactor)
 
     async def _executed(self, run: CodeRun, check: bool) -> CodeResult:
         code = run.code

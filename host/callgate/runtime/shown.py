@@ -186,6 +186,7 @@ def _of_calls(calls: Sequence[CallRecord], wall_seconds: float) -> list[_Bar]:
         good = call.status == "succeeded"
         facts = [duration(call.duration_seconds), *([] if good else [call.status.replace("_", " ")])]
         facts += ["cached"] if call.cached else []
+        facts += ["not made again"] if call.reused else []
         left, right = call.started_seconds / wall, (call.started_seconds + call.duration_seconds) / wall
         mark, colour = ("✓", _GOOD) if good else ("✗", _BAD)
         bars.append(_Bar(mark, call.tool, left, right, ", ".join(facts), colour))

@@ -37,12 +37,17 @@ RESERVED_NAMES = frozenset(
         "final_answer",
         # meta-tools
         "execute_code",
+        "start_code",
+        "wait_run",
+        "stop_run",
         "execute_tool_plan",
         "search_tools",
         "describe_tools",
         READ_ARTIFACT,
         # names that every program has
         "ToolError",
+        "ApprovalDenied",
+        "UnknownOutcome",
         "inputs",
         "tool_call",
         "tools",

@@ -215,6 +215,8 @@ class _Call:
         fields |= {"status": record.status, "seconds": round(record.duration_seconds, 6), "attempts": record.attempts}
         if record.cached:
             fields["cached"] = True
+        if record.reused:
+            fields["reused"] = True
         if record.early:
             fields["early"] = True
         if record.fallback_call is not None:

@@ -13,7 +13,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Mapping
+import secrets
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -30,6 +31,7 @@ from callgate.runtime.model.decoding import decoded
 from callgate.runtime.model.definitions import Beside, ModelTools
 from callgate.runtime.model.meta import ALL_META_TOOLS, META_TOOLS, DefinitionOptions, MetaTool, checked_options
 from callgate.runtime.model.providers import Provider
+from callgate.runtime.result import CodeResult
 from callgate.runtime.session import Session
 from callgate.runtime.writing import Writing
 
@@ -55,8 +57,8 @@ _FIND: dict[str, str] = {"search_tools": "finds", "describe_tools": "describes"}
 class Conversation:
     """One conversation of one model; made by `Runtime.conversation`.
 
-    An async context manager, which has to be entered if it has a `loader` or a `session`. Leaving it ends its session,
-    and forgets its artifacts.
+    An async context manager, which has to be entered if it has a `loader` or a `session`. Leaving it ends its session
+    and those of its runs in the background that are not durable, and forgets its artifacts.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class Conversation:
         limits: Limits | None,
         artifacts: Shelf | None = None,
         final_answer: AnswerType | None = None,
+        owner: str | None = None,
     ) -> None:
         checked_options(options)
         if limits is not None and not isinstance(limits, Limits):
@@ -84,6 +87,8 @@ class Conversation:
         self._final_answer = final_answer
         self._state = ConversationState.from_json(state)
         self._loaded = None if loader is None else LoadedTools(runtime.registry, loader, loader_seconds)
+        self._own_runs = owner is None
+        self._owner = f"conversation_{secrets.token_hex(16)}" if owner is None else owner
         self._own_artifacts = artifacts is None
         self.artifacts = runtime.artifacts.shelf() if artifacts is None else artifacts
         """Files and pictures that its programs and tools produced. No other conversation can use their handles."""
@@ -121,6 +126,10 @@ class Conversation:
         await self._end_session()
         if self._loaded is not None:
             await self._over._close()
+        if self._own_runs and "start_code" in self._meta:
+            from callgate.runtime.background import end_runs
+
+            await end_runs(self.runtime, self._owner)
         if self._own_artifacts:
             self.artifacts.clear()
 
@@ -195,7 +204,7 @@ class Conversation:
         self._must_be_open()
         meta = (*self._meta, "read_artifact") if self._may_read else self._meta
         more: CallOptions = {"limits": options.get("limits") or self._limits, "final_answer": self._final_answer}
-        call = replace(ModelCall.of(None, meta, {**options, **more}), written=written)
+        call = replace(ModelCall.of(None, meta, {**options, **more}), written=written, owner=self._owner)
         if self._loaded is not None:
             self._loaded.refresh()
         hidden = self._hidden(str(name))
@@ -223,14 +232,16 @@ class Conversation:
         return name == "execute_code" and not self._has_session and self.runtime._path != "sandbox"
 
     def _writing(
-        self, name: str, on_event: Callable[[Event], None]
+        self, name: str, on_event: Callable[[Event], None], after: Sequence[CodeResult] = ()
     ) -> contextlib.AbstractAsyncContextManager[Writing | PlanWriting]:
         """Begin a program or a plan that the model still writes; `_answer` finishes it."""
         self._must_be_open()
         within, limits, answer = self._within, self._limits, self._final_answer
         if name == "execute_tool_plan":
             return self._over._writing_plan(within, limits, on_event, None, answer)
-        return self._over._writing(tools=within, limits=limits, on_event=on_event, final_answer=answer)
+        return self._over._writing(
+            tools=within, limits=limits, on_event=on_event, final_answer=answer, after=after or None
+        )
 
     def _must_be_open(self) -> None:
         self.runtime._contexts.must_be_open()

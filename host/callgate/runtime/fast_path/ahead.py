@@ -105,7 +105,10 @@ class Ahead:
         """
         limits = self._gate.limits
         calls: list[OneCall] = []
+        repair = self._gate.repair
         for offered in self._offers(limits.max_concurrent_calls - self._open):
+            if repair is not None and repair.may_answer(offered.site.tool, offered.arguments):
+                continue
             try:
                 self._argument_bytes += len(compact_json(offered.arguments))
             except NotJson:  # a lone surrogate: the gate refuses it when the program comes to this call

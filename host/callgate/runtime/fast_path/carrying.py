@@ -16,6 +16,8 @@ from callgate.program.graph.walking.walk import MadeCall, Unsure
 from callgate.protocol.run import encode, error_object
 from callgate.runtime.driver import Driver
 from callgate.runtime.first_step import FirstStep
+from callgate.runtime.gate.journal import KeptCall
+from callgate.runtime.gate.records import CallUnderWay
 from callgate.runtime.gate.watching import CallPlace, place
 from callgate.runtime.run import CodeRun
 
@@ -59,7 +61,12 @@ class GraphCalls(Driver[int, OneCall | None]):
         self._limits = run.limits
         self._inputs = inputs
         self._ahead: Ahead | None = None
-        self._looks_ahead = program.looks_ahead
+        self._journal = run.gate.journal
+        """Of a durable run. There, an outcome is used only while the walk waits: what it finds must not depend on time.
+        So an early call's is used, too, and nothing begins early before the run is where it was."""
+        if self._journal is not None:
+            self._journal.drive = self
+        self._looks_ahead = program.looks_ahead and (self._journal is None or self._journal.is_live)
         self._will_look = False
         self._by_place: dict[Place, OneCall] = {}
         self._asked: list[OneCall] = []
@@ -101,6 +108,11 @@ class GraphCalls(Driver[int, OneCall | None]):
     def _over(self) -> bool:
         return self.failure is not None or self.walker.over
 
+    def rests(self, parked: int) -> bool:
+        """See `callgate.runtime.gate.journal.Rests`."""
+        busy = self._is_paused or self._asked or (self._outcomes and not self._over) or self._under_way > parked
+        return not busy and self.only_waits_for(parked)
+
     # calls of the walk
 
     def _reach(self, made: MadeCall) -> None:
@@ -117,7 +129,12 @@ class GraphCalls(Driver[int, OneCall | None]):
                 self._unbegun += early.record < 0
                 if early.elsewhere is not None:
                     early.elsewhere.take(early)
-                self._give(early)
+                if self._journal is None:
+                    self._give(early)
+                else:
+                    self._name(early)
+                    if early.ended and early not in self._outcomes:
+                        self._outcomes.append(early)
                 return
             self._stop_looking_ahead()  # the ghost was wrong once
         most = self._limits.max_message_bytes
@@ -126,13 +143,24 @@ class GraphCalls(Driver[int, OneCall | None]):
         ):
             raise Unsure(made.site.line, "the arguments of a call come near max_message_bytes")
         self._unbegun += 1
-        self._ask(OneCall(made.site, made.number, made.arguments, made))
+        call = OneCall(made.site, made.number, made.arguments, made)
+        if self._journal is not None:
+            self._name(call)
+        self._ask(call)
+
+    def _name(self, call: OneCall) -> None:
+        """Name a call for the journal, in the order in which the program makes its calls."""
+        call.stored_as = self._gate.key_of(call.site.tool, call.arguments)
 
     def _give(self, call: OneCall) -> None:
         """Give the walk the outcome of a call, if the walk has come to it."""
         made = call.reached
         if made is None or made.ended:
             return
+        if self._journal is not None and call.stored_as is not None:
+            if not call.kept:
+                self._journal.adopt(call.stored_as, self._gate.chain(call.record), call.error or call.text or "")
+            self._journal.consumed(call.stored_as)
         if call.text is not None:
             made.result = call.text
         elif call.error is not None:
@@ -289,6 +317,10 @@ class GraphCalls(Driver[int, OneCall | None]):
         call.record = len(gate.records)
         if gate.watches and call.reached is None:
             place.set(EARLY)
+        if self._journal is not None and call.stored_as is not None:
+            call.kept = True
+            kept = KeptCall(self._journal, call.stored_as)
+            return gate.take(CallUnderWay(call.site.tool, call.arguments, line=call.site.line, kept=kept))
         return gate.call(call.site.tool, call.arguments, line=call.site.line, early=call.reached is None)
 
     async def _awaited(self, call: OneCall, elsewhere: Elsewhere) -> str:
@@ -319,14 +351,17 @@ class GraphCalls(Driver[int, OneCall | None]):
     def _use_outcomes(self) -> None:
         """Use the outcomes of calls, unless other calls must begin first and workers are free for them."""
         while self._outcomes and not self._over:
+            if self._journal is not None and self.walker.paused:
+                return
             if 0 < self._unbegun < self._limits.max_concurrent_calls - self._under_way:
                 return
             self._use_outcome(self._outcomes.popleft())
         self._begin_early()
 
     def _use_outcome(self, call: OneCall) -> None:
-        if self._ahead is not None and self._is_current(call):
+        if self._ahead is not None and self._is_current(call) and not call.used:
             self._ahead.ended(call)
+        call.used = True
         if call.text is not None and len(call.text) > LARGE_RESULT:
             self._stop_looking_ahead()
         self._give(call)

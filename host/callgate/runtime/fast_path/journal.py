@@ -7,21 +7,23 @@ while the program was still written answers only until the program's first call 
 
 from __future__ import annotations
 
-import hashlib
-from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from callgate.errors import ToolError
 from callgate.program.graph.flow import Flow, Site
 from callgate.program.graph.walking.ghost import Place
 from callgate.program.graph.walking.walk import MadeCall
 from callgate.runtime.gate import RunGate
-from callgate.runtime.gate.records import CallRecord
-from callgate.runtime.gate.run_gate import EarlierOutcome
-from callgate.tools.encoding import NotJson, canonical_json, compact_json
+from callgate.runtime.gate.earlier import EarlierOutcome, Occurrences, digest
+from callgate.runtime.gate.records import CallRecord, CallUnderWay
+from callgate.tools import Tool
+from callgate.tools.encoding import NotJson, compact_json
+
+if TYPE_CHECKING:
+    from callgate.durable.store import CallKey
 
 __all__ = ["Elsewhere", "Journal", "OneCall", "Place", "same_arguments", "split"]
 
@@ -62,6 +64,12 @@ class OneCall:
     under_way: bool = False
     early: bool = False
     """The ghost requested it before the walk came to its place."""
+    stored_as: CallKey | None = None
+    """Its name in the journal of a durable run, once the walk has come to it."""
+    kept: bool = False
+    """In a durable run: the gate has it kept, since the walk came to it before it began."""
+    used: bool = False
+    """The ghost knows the outcome."""
     elsewhere: Elsewhere | None = None
     """Carries the call, if it began while the program was written; None for all others."""
 
@@ -129,36 +137,25 @@ class Journal:
         """Number of records of calls without an outcome, which the program may make again."""
         self.made: set[int] = set()
         """Ids of the records of early calls that the program has made now."""
-        self._outcomes: dict[tuple[str, bytes], deque[OneCall]] = {}
+        self._outcomes = Occurrences[OneCall]()
         reached = [call for call in calls if call.reached is not None]
         for call in (*reached, *sorted((c for c in calls if c.reached is None), key=lambda call: call.place)):
             if call.ended or (call.elsewhere is not None and call.reached is None):
-                key = call.site.tool, _digest(call.arguments)
-                self._outcomes.setdefault(key, deque()).append(call)
+                self._outcomes.add(call.site.tool, digest(call.arguments), call)
         self._expires = any(map(_expires, calls))
 
-    def answered(self, name: str, arguments: Any, line: int | None) -> EarlierOutcome | None:
-        """The outcome of the next call of this tool with these arguments; None if there is none left.
-
-        Args:
-            line: of the program, where the call is made now; its record says so.
-        """
-        if not self._outcomes:
-            return None
-        if self._expires and not self._gate.only_reads(name):
+    def answered(self, made: CallUnderWay, tool: Tool | None) -> EarlierOutcome | None:
+        """See `Answered`. The records of an earlier call get the line in which the call is made now."""
+        if self._expires and not (tool is not None and tool.read_only):
             self._expires = False
-            for key, calls in self._outcomes.items():
-                self._outcomes[key] = deque(call for call in calls if not _expires(call))
-        try:
-            known = self._outcomes.get((name, _digest(arguments)))
-        except NotJson:
-            return None
+            self._outcomes.drop(_expires)
+        known = self._outcomes.of(made.name, made.arguments)
         if not known:
             return None
         call = known.popleft()
-        if line is not None:
+        if made.line is not None:
             for record in self._gate.chain(call.record):
-                record.line = line
+                record.line = made.line
         if call.reached is None:
             self.made.update(record.id for record in self._gate.chain(call.record))
             if call.elsewhere is not None:
@@ -180,8 +177,3 @@ class Journal:
 
 def _expires(call: OneCall) -> bool:
     return call.elsewhere is not None and call.reached is None
-
-
-def _digest(arguments: Any) -> bytes:
-    """Hash arguments, to compare them without keeping them. Raises `NotJson`."""
-    return hashlib.blake2b(canonical_json(arguments).encode("utf-8", "surrogatepass"), digest_size=32).digest()

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from callgate.errors import ToolNotAllowed
+from callgate.errors import ApprovalDenied
 from callgate.tools import Tool
 
 from .failures import propagates
@@ -53,10 +53,10 @@ Decision = Allow | Deny | bool
 Approve = Callable[[ApprovalRequest], Awaitable[Decision] | Decision]
 
 
-def denied(tool: Tool, answer: Deny) -> ToolNotAllowed:
+def denied(tool: Tool, answer: Deny) -> ApprovalDenied:
     """The error of a call that was denied."""
     reason = f": {answer.reason}" if answer.reason else ""
-    return ToolNotAllowed(f"the call of tool {tool.name!r} was denied{reason}", tool=tool.name)
+    return ApprovalDenied(f"the call of tool {tool.name!r} was denied{reason}", tool=tool.name)
 
 
 async def answer_of(approve: Callable[[Any], Any], request: object, what: str) -> Allow | Deny:

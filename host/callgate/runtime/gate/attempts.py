@@ -30,6 +30,7 @@ from .arguments import in_turns, validated, weight
 from .events import Event, Progressing, listening
 from .failures import ToolCrashed, crashed, make_presentable, propagates
 from .handles import written_with_handles
+from .journal import at_work
 from .records import CallRecord, CallUnderWay
 from .threads import MAX_THREADS, Threads
 
@@ -127,10 +128,20 @@ class Attempts:
             except BaseException:
                 self._places.release()
                 raise
+        if call.kept is not None and not tool.read_only:
+            try:
+                await call.kept.journal.started(call)
+            except BaseException:
+                self._places.release()
+                if shared is not None:
+                    shared.release()
+                raise
         record.attempts += 1
         progressing = None if self._on_event is None else Progressing(self._on_event, record)
         if (before := listening.get()) is not progressing:
             listening.set(progressing)
+        outer = at_work.get()
+        at_work.set(call)
         called = threads is None or threads.have_room(tool)  # otherwise the call is refused before it begins
         text: str | None = None
         self._gate.effects.note(tool)
@@ -154,6 +165,7 @@ class Attempts:
                 progressing.over = True
             if before is not progressing:
                 listening.set(before)  # `reset` would fail if the call is cancelled in another context
+            at_work.set(outer)
             self._places.release()
             if shared is not None:
                 shared.release()

@@ -38,6 +38,9 @@ class Gate:
         watchers: follow the runs: see `callgate.runtime.gate.watching`.
     """
 
+    run_gate: Callable[..., RunGate] = RunGate
+    """Makes the gate of a run."""
+
     def __init__(
         self,
         registry: Registry,
@@ -97,4 +100,4 @@ class Gate:
             offer = Offer.made(self.registry, caller, names, self._builtins)
             self._offers.keep((caller, names), offer)
         products = Products(Artifacts().shelf() if shelf is None else shelf, limits)
-        return RunGate(self, limits, offer, on_event, products)
+        return self.run_gate(self, limits, offer, on_event, products)

@@ -11,6 +11,8 @@ from callgate.tools import Retry, Tool
 from .deadline import Deadline
 
 if TYPE_CHECKING:
+    from .earlier import Outcome
+    from .journal import KeptCall
     from .watches import CallWatches
 
 __all__ = ["CallRecord", "CallStatus", "CallUnderWay"]
@@ -79,6 +81,10 @@ class CallRecord:
     """The result as JSON text, cut after 4 KiB; None without one. The results kept in one run take 16 MiB at most."""
     result_bytes: int = 0
     """Size of the whole result as JSON text."""
+    replayed: bool = False
+    """The call was made before its run was continued, and was not made again; the rest says how it was made."""
+    reused: bool = False
+    """The call was not made: its outcome is that of the same call of an earlier program."""
 
 
 @dataclass(slots=True, eq=False)
@@ -116,5 +122,11 @@ class CallUnderWay:
     early: bool = False
     watches: CallWatches | None = None
     """Follow the call."""
+    reused: Outcome | None = None
+    """The outcome of an earlier program's call, which stands for this one."""
     value: Any = None
     """The value of a large result where it is at hand; shared, not to be changed."""
+    kept: KeptCall | None = None
+    """What the journal of a durable run has of the call; None in any other run."""
+    idempotency_key: str | None = None
+    """What `current_call` says; made when a tool asks for it, or by the journal."""

@@ -14,6 +14,9 @@
 8. **recorded and sent**: a record for every call, an event at its start and one at its end; and a note for every
    attempt in the registry's statistics.
 
+A call that has the outcome of an earlier program's call (see `earlier`) passes steps 1 to 3 and 8: it is not counted,
+not made, and an approval that somebody gave to the earlier call holds.
+
 `RunGate._pass` takes a call through these steps, from top to bottom; `attempts` has timeout and retry. *Fallback*:
 another tool, called with the same arguments after a failure or a timeout (naming a fallback is consent to a second
 attempt), and not after a refusal or a denial. The fallback passes the whole gate itself; a chain calls no tool twice.
@@ -23,7 +26,7 @@ The gate knows no wire, no program and no plan. It never shows the text of a hos
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +45,7 @@ from .approval import Allow, ApprovalRequest, Deny, answer_of, denied
 from .arguments import as_dict, copy_of, in_turns, key_of, validated, validated_by, weighing, weight
 from .attempts import Attempts
 from .cache import reads_kept_seconds
+from .earlier import Answered, EarlierOutcome, ForRepair, Outcome, Repair
 from .events import CallEnded, CallStarted, Event, tell
 from .failures import copied
 from .records import CallRecord, CallUnderWay
@@ -49,16 +53,12 @@ from .watches import RunWatches
 from .watching import place
 
 if TYPE_CHECKING:
+    from callgate.durable.store import CallKey
+
     from .gate import Gate
+    from .journal import CallJournal
 
-__all__ = ["Answered", "EarlierOutcome", "RunGate"]
-
-EarlierOutcome = str | ToolError | Callable[[], Awaitable[str | None]]
-"""The result or the error of an earlier call. Of a call that is still under way: waits for its result; None if it had
-none, and has to be made anew."""
-Answered = Callable[[str, Any, int | None], EarlierOutcome | None]
-"""The outcome of an earlier call of this tool with these arguments, which is made in this line now; or None. Returns
-each outcome once."""
+__all__ = ["RunGate"]
 
 MAX_RECORDED_BYTES = 64 * 1024 * 1024
 """Memory for the recorded arguments of one run, about: a hostile guest must not fill the host."""
@@ -79,6 +79,9 @@ _CUT_OFF = "the call was cancelled while it was under way; it may have done its 
 
 class RunGate:
     """The gate of one run; made by `Gate.open`."""
+
+    journal: CallJournal | None = None
+    """Keeps the calls of a durable run; None in any other run."""
 
     def __init__(
         self,
@@ -107,9 +110,15 @@ class RunGate:
         self._has_begun = False
         self._most_calls = limits.max_tool_calls
         self._recordable = MAX_RECORDED_BYTES
-        self._results = MAX_RESULT_BYTES
+        self._results = self._whole_results = MAX_RESULT_BYTES
         self._suggestions = MAX_SUGGESTIONS
         self._answered: Answered | None = None
+        self.repair: Repair | None = None
+        """Has the outcomes of an earlier program's calls; None if the run corrects none."""
+        self._reused: dict[int, Outcome] = {}
+        """Those that stand for calls of this run, by the ids of their records."""
+        self._whole: dict[int, str] = {}
+        """Results of a program that are longer than what records keep, by the ids of the records."""
 
     def add(self, tool: Tool) -> None:
         """Let this run call one more tool, of the host's own."""
@@ -155,6 +164,26 @@ class RunGate:
         """Do the work of `call` for a `CallUnderWay` that may say more, and whose `value` is read afterwards."""
         return self._pass(call)
 
+    def reuse(self, outcomes: Iterable[Outcome], max_age_seconds: float) -> None:
+        """Answer calls from an earlier program: see `Repair`."""
+        self.repair = Repair(outcomes, max_age_seconds, self._clock, self.products.shelf, self.only_reads)
+
+    def for_repair(self, *, ok: bool) -> ForRepair:
+        """What a later program needs to reuse this run's calls. No whole results are kept of a run that ended well."""
+        if ok and self.repair is None:
+            return ForRepair(self._began)
+        left = () if self.repair is None else self.repair.left
+        has_effects = (self.repair is not None and self.repair.has_effects) or (
+            not ok
+            and any(
+                record.status in ("succeeded", "unknown_outcome")
+                and not self.only_reads(record.tool)
+                and record.tool in self.offer.by_name
+                for record in self.records
+            )
+        )
+        return ForRepair(self._began, {} if ok else self._whole, self._reused, left, has_effects)
+
     def begin_anew(self, answered: Answered, cancelled: int) -> None:
         """Answer calls of the program's second run from its first run: no call is made twice.
 
@@ -171,6 +200,14 @@ class RunGate:
         number below 0 counts records again."""
         self._most_calls += records
 
+    def key_of(self, name: str, arguments: Any) -> CallKey:
+        """In a durable run: name a call in its journal."""
+        raise NotImplementedError
+
+    def consumed(self, record: int) -> None:
+        """In a durable run: the outcome of the call with this index of its record is used now."""
+        raise NotImplementedError
+
     async def record_cancelled(self, name: str, arguments: Any, line: int | None = None) -> None:
         """Record a call that was cancelled before it came to the gate; it counts like any other.
 
@@ -178,8 +215,8 @@ class RunGate:
             LimitReached: the run has made `max_tool_calls` calls already. Ends the run.
         """
         call = CallUnderWay(name, arguments, line=line)
-        self._resolve(call)
-        if self._answered is not None and self._answered(call.name, call.arguments, line) is not None:
+        known = self._resolve(call)
+        if self._answered is not None and self._answered(call, known) is not None:
             return
         record = self._begin(call)
         record.status, record.error = "cancelled", "the call was cancelled before it had begun"
@@ -225,8 +262,8 @@ class RunGate:
     async def _pass(self, call: CallUnderWay) -> str:
         """Take a call through the gate. Recording and the start event come before any wait."""
         known = self._resolve(call)
-        if self._answered is not None and not call.tried:
-            outcome = self._answered(call.name, call.arguments, call.line)
+        if self._answered is not None or self.repair is not None:
+            outcome = self._earlier(call, known)
             if isinstance(outcome, ToolError):
                 raise copied(outcome)
             if callable(outcome):
@@ -246,10 +283,12 @@ class RunGate:
             seconds = self._kept_seconds(tool)
             if seconds is not None:
                 call.key = await key_of(tool, call.given)
-            if tool.requires_approval:
+            if tool.requires_approval and not (call.reused is not None and call.reused.is_approved):
                 await self._approve(call)
             call.failure = "failed"
-            if seconds is None:
+            if call.reused is not None:
+                text = _reused(call, call.reused)
+            elif seconds is None:
                 text = await self._attempts.make(call)
             else:
                 key = (tool, self.gate.effects.since(tool), call.key)
@@ -259,7 +298,7 @@ class RunGate:
                 )
             if len(text) * 4 > self.limits.max_message_bytes:
                 self._measure(tool, text)
-            record.status = "succeeded"
+            record.status = "succeeded" if call.reused is None else call.reused.record.status
             record.duration_seconds = self.seconds() - record.started_seconds
             self._record_result(record, text)
             return text
@@ -283,6 +322,8 @@ class RunGate:
             raise
         finally:
             keeper_of_call.set(before)  # `reset` would fail if the call is cancelled in another context
+            if call.reused is not None and not record.reused:
+                self._give_back(call)
             if call.watches is not None:
                 call.watches.ended(known, text if record.status == "succeeded" else None)
             if self._on_event is not None:
@@ -298,9 +339,30 @@ class RunGate:
             call.arguments = known.respelled(call.arguments)
         return known
 
+    def _earlier(self, call: CallUnderWay, tool: Tool | None) -> EarlierOutcome | None:
+        """The outcome of a call that this run has made already. That of an earlier program's call goes with `call`,
+        which is recorded anew."""
+        if call.tried:
+            return None
+        outcome = None if self._answered is None else self._answered(call, tool)
+        if outcome is None and self.repair is not None:
+            call.reused = self.repair.answered(call, tool)
+        return outcome
+
+    def _give_back(self, call: CallUnderWay) -> None:
+        """Keep the outcome of an earlier program's call for the next call: this one was cancelled or denied before."""
+        assert call.reused is not None
+        assert self.repair is not None
+        self.repair.give_back(call.reused)
+        del self._reused[call.record.id]
+        self._most_calls -= 1
+
     def _begin(self, call: CallUnderWay) -> CallRecord:
         """Count the call, record it, and send its start event."""
         count = len(self.records)
+        if call.reused is not None:
+            self._most_calls += 1
+            self._reused[count + 1] = call.reused
         if count >= self._most_calls:
             most = self.limits.max_tool_calls
             raise LimitReached("max_tool_calls", most, most)
@@ -365,7 +427,7 @@ class RunGate:
     async def _approve(self, call: CallUnderWay) -> None:
         """Take step 3: ask, and replace the arguments if the answer has others."""
         tool, approve = call.tool, self.gate.approve
-        if approve is None:
+        if approve is None and call.kept is None:
             call.record.approval = "unavailable"
             raise ToolNotAllowed(
                 f"tool {tool.name!r} needs approval, and there is nobody to ask: "
@@ -375,8 +437,12 @@ class RunGate:
         call.failure = "denied"
         shown = call.shown if call.shown is not None else await copy_of(call.given)
         record = call.record
-        request = ApprovalRequest(tool, shown, self.caller, record.id)
-        answer = await answer_of(approve, request, f"tool {tool.name!r}")
+        if approve is None:
+            assert call.kept is not None
+            answer = await call.kept.journal.ask(call, shown)
+        else:
+            request = ApprovalRequest(tool, shown, self.caller, record.id)
+            answer = await answer_of(approve, request, f"tool {tool.name!r}")
         granted = isinstance(answer, Allow)
         changed = answer.arguments if isinstance(answer, Allow) else None
         record.approval = "denied" if not granted else "granted" if changed is None else "changed"
@@ -386,6 +452,8 @@ class RunGate:
         if isinstance(answer, Deny):
             raise denied(tool, answer)
         if changed is not None:
+            call.reused = None  # with other arguments it is another call
+            self._reused.pop(record.id, None)
             call.failure = "refused"
             call.record.changed_arguments = call.given = as_dict(tool, changed)
             call.are_json = False
@@ -415,6 +483,10 @@ class RunGate:
         if not text.isascii():
             record.result_bytes = len(text.encode("utf-8", "surrogatepass"))
             kept = kept.encode("utf-8", "replace")[:_RESULT_BYTES].decode("utf-8", "ignore")
+        if record.result_bytes > _RESULT_BYTES and self.caller == "code":
+            self._whole_results -= record.result_bytes
+            if self._whole_results >= 0:
+                self._whole[record.id] = text
         self._results -= len(kept) + _OBJECT_BYTES
         if self._results >= 0:
             record.result = kept
@@ -440,7 +512,7 @@ class RunGate:
     def _instead(self, call: CallUnderWay) -> CallUnderWay | None:
         """The call of the fallback; None if there is none for this failure."""
         record = call.record
-        if record.status not in ("failed", "timed_out", "unknown_outcome"):
+        if record.status not in ("failed", "timed_out", "unknown_outcome") or record.reused:
             return None
         name = call.fallback or call.tool.fallback
         if name is None:
@@ -456,3 +528,16 @@ class RunGate:
             name, given, call.timeout_seconds, tried=tried, are_json=call.are_json, deadline=call.deadline,
             line=call.line, early=call.early,
         )  # fmt: skip
+
+
+def _reused(call: CallUnderWay, outcome: Outcome) -> str:
+    """The result of an earlier program's call, in place of a call. Raises `UnknownOutcome`."""
+    record, earlier = call.record, outcome.record
+    record.reused = True
+    record.fallback, record.changed_arguments = earlier.fallback, earlier.changed_arguments
+    if record.approval is None:
+        record.approval, record.approved_by = earlier.approval, earlier.approved_by
+    if outcome.text is None:
+        call.failure = "unknown_outcome"
+        raise outcome.error()
+    return outcome.text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .meta import META_TOOLS, DefinitionOptions, MetaTool, meant
+from .meta import BACKGROUND, META_TOOLS, DefinitionOptions, MetaTool, meant
 from .providers import Provider
 
-__all__ = ["META_TOOLS", "DefinitionOptions", "MetaTool", "Provider", "meant"]
+__all__ = ["BACKGROUND", "META_TOOLS", "DefinitionOptions", "MetaTool", "Provider", "meant"]

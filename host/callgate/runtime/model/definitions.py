@@ -298,8 +298,8 @@ class ModelTools:
             below["description"] = f"{below.get('description', 'The steps.')}\n\n{listed}"
         elif listed:
             text = f"{text}\n\n{listed}"
-        runs = name in ("execute_code", "execute_tool_plan")
-        tools = self._for("code" if name == "execute_code" else "plan") if runs else []
+        runs = name in ("execute_code", "execute_tool_plan", "start_code")
+        tools = self._for("plan" if name == "execute_tool_plan" else "code") if runs else []
         annotations = {
             "readOnlyHint": all(tool.read_only for tool in tools),
             "destructiveHint": any(tool.destructive for tool in tools),

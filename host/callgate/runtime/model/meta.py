@@ -15,8 +15,11 @@ from callgate.tools.tool import DETAILS
 __all__ = [
     "ALL_META_TOOLS",
     "ANSWER",
+    "BACKGROUND",
     "DEFAULT_INLINE_CHARACTERS",
+    "MAX_WAIT_SECONDS",
     "META_TOOLS",
+    "WAIT_SECONDS",
     "DefinitionOptions",
     "MetaTool",
     "checked_options",
@@ -26,11 +29,19 @@ __all__ = [
     "validated",
 ]
 
-MetaTool = Literal["search_tools", "describe_tools", "execute_code", "execute_tool_plan", "read_artifact"]
+MetaTool = Literal[
+    "search_tools", "describe_tools", "execute_code", "execute_tool_plan", "read_artifact",
+    "start_code", "wait_run", "stop_run",
+]  # fmt: skip
 ALL_META_TOOLS: tuple[MetaTool, ...] = get_args(MetaTool)
 """In the order in which a model is shown them."""
 META_TOOLS: tuple[MetaTool, ...] = ALL_META_TOOLS[:4]
 """Those that a model has by default. A conversation adds ``read_artifact`` when there is something to read."""
+BACKGROUND: tuple[MetaTool, ...] = ALL_META_TOOLS[5:]
+"""Those for programs in the background. A model has them only where they are asked for."""
+MAX_WAIT_SECONDS = 300
+WAIT_SECONDS = 30
+"""Longest wait of ``wait_run``, and its wait unless the model says another."""
 _OTHER_NAMES: dict[str, MetaTool] = {"execute_plan": "execute_tool_plan"}
 """Names that models know from other systems."""
 
@@ -55,7 +66,8 @@ def _texts(description: str, **bounds: int) -> Schema:
     return {"type": "array", "items": {"type": "string"}, **bounds, "description": description}
 
 
-_NAMES: Schema = {"type": "array", "items": {"type": "string"}}
+_STRING: Schema = {"type": "string"}
+_NAMES: Schema = {"type": "array", "items": _STRING}
 _STEP = _object(
     "id tool",
     id={"type": "string"},
@@ -94,6 +106,18 @@ _INPUT: dict[MetaTool, Schema] = {
         offset={"type": "integer", "minimum": 0, "description": "First byte; 0 unless given."},
         limit={"type": "integer", "minimum": 1, "description": "Most bytes."},
     ),
+    "start_code": _closed("code", code=_text("Python source.")),
+    "wait_run": _closed(
+        "run",
+        run=_STRING,
+        seconds={
+            "type": "number",
+            "minimum": 0,
+            "maximum": MAX_WAIT_SECONDS,
+            "description": f"Longest wait; {WAIT_SECONDS} unless given.",
+        },
+    ),
+    "stop_run": _closed("run", run=_STRING),
 }
 ANSWER: Schema = {}
 """The member of a plan by which it answers the task."""
@@ -106,7 +130,6 @@ _PLAN_AS_TEXT = _closed(
 )
 
 _OBJECTS: Schema = {"type": "array", "items": {"type": "object"}}
-_STRING: Schema = {"type": "string"}
 _RUN: dict[str, Schema] = {
     "error": {
         **_object("kind message", kind=_STRING, message=_STRING, line={"type": ["integer", "null"]}),
@@ -116,18 +139,22 @@ _RUN: dict[str, Schema] = {
     "truncated": _texts("Fields that were cut."),
 }
 """Fields in the answers of programs and of plans."""
+_CODE: dict[str, Schema] = {
+    "ok": {"type": "boolean"},
+    "logs": _text("What was printed."),
+    "value": {"description": "The value of the last expression."},
+    "notes": _texts("How the program ended: calls that it never awaited, tasks that were cancelled."),
+    "artifacts": {**_OBJECTS, "description": "Files and pictures that it made, with their handles."},
+    **_RUN,
+}
+_UNDER_WAY: dict[str, Schema] = {
+    "run": _text("Id of the run."),
+    "status": _text("running, waiting, needs_attention or cancelled."),
+}
 _OUTPUT: dict[MetaTool, Schema] = {
     "search_tools": _object("found total", found=_OBJECTS, total={"type": "integer"}),
     "describe_tools": _object("tools", tools=_OBJECTS),
-    "execute_code": _object(
-        "ok logs error tool_calls truncated",
-        ok={"type": "boolean"},
-        logs=_text("What was printed."),
-        value={"description": "The value of the last expression."},
-        notes=_texts("How the program ended: calls that it never awaited, tasks that were cancelled."),
-        artifacts={**_OBJECTS, "description": "Files and pictures that it made, with their handles."},
-        **_RUN,
-    ),
+    "execute_code": _object("ok logs error tool_calls truncated", **_CODE),
     "execute_tool_plan": _object(
         "ok outputs steps error tool_calls truncated",
         ok={"type": "boolean"},
@@ -145,6 +172,9 @@ _OUTPUT: dict[MetaTool, Schema] = {
         text=_text("Missing where it is not text."),
         next_offset={"type": ["integer", "null"]},
     ),
+    "start_code": _object("run status", **_UNDER_WAY),
+    "wait_run": _object(**_UNDER_WAY, **_CODE),
+    "stop_run": _object("run status", **_UNDER_WAY),
 }
 
 
@@ -197,7 +227,8 @@ class DefinitionOptions(TypedDict, total=False):
     do not allow ``direct`` callers are left out of ``"all"``, and refused by name."""
     meta: Collection[MetaTool]
     """The meta-tools to define: by default the four of `META_TOOLS`. A conversation whose list grows adds
-    ``read_artifact`` once it has artifacts."""
+    ``read_artifact`` once it has artifacts. ``start_code``, ``wait_run`` and ``stop_run`` are for programs in the
+    background; they stand beside ``execute_code``, whose text says how programs are written."""
     tools: Collection[str] | None
     """Names of the tools that this model has. None (the default): all. Give `handle` the same names."""
     texts: Mapping[MetaTool, str]
@@ -241,3 +272,6 @@ def checked_options(options: Mapping[str, Any]) -> None:
     for name in (*options.get("meta", ()), *(options.get("texts") or {})):
         if name not in ALL_META_TOOLS:
             raise ConfigurationError(f"there is no meta-tool {name!r}; there are: {', '.join(ALL_META_TOOLS)}")
+    meta = options.get("meta", ())
+    if "start_code" in meta and "execute_code" not in meta:
+        raise ConfigurationError("start_code stands beside execute_code, whose text says how programs are written")

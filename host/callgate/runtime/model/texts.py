@@ -80,7 +80,7 @@ def text_of(name: MetaTool, here: Situation) -> str:
     """The description of a meta-tool."""
     texts: dict[MetaTool, Callable[[Situation], str]] = {
         "search_tools": _search, "describe_tools": _describe, "execute_code": _code, "execute_tool_plan": _plan,
-        "read_artifact": _read,
+        "read_artifact": _read, "start_code": _start, "wait_run": _wait, "stop_run": _stop,
     }  # fmt: skip
     text = texts[name](here)
     if name == "execute_code" and here.language == "full":
@@ -244,6 +244,25 @@ def _read(here: Situation) -> str:
         "other files that are not text you get one line.\n"
         'Example: {"artifact": "art_...", "offset": 8000}'
     )
+
+
+def _start(here: Situation) -> str:
+    return (
+        "Run a program in the background: for work that takes long, or while you do other things. Write it as for "
+        f"execute_code.{' It starts afresh.' if here.session else ''} You get the id of the run at once, "
+        "and its result with wait_run."
+    )
+
+
+def _wait(here: Situation) -> str:
+    return (
+        "Wait for a run that start_code began. Once it has ended you get what execute_code gives; until then how far "
+        "it is, or what it waits for."
+    )
+
+
+def _stop(here: Situation) -> str:
+    return "End a run that start_code began. What it has done stays done."
 
 
 def _steps(chain: Chain | None) -> str:

@@ -75,6 +75,12 @@ class PlanDrive(Driver[Any, Call]):
         self._interrupted: set[int] = set()
         self._over = False
         self._paused = False
+        if run.gate.journal is not None:
+            run.gate.journal.drive = self
+
+    def rests(self, parked: int) -> bool:
+        """See `callgate.runtime.gate.journal.Rests`."""
+        return not (self._over or self._paused) and self.only_waits_for(parked)
 
     async def run(self) -> None:
         """Run the plan to its end. Raises only cancellation; afterwards nothing runs on."""
@@ -181,6 +187,10 @@ class PlanDrive(Driver[Any, Call]):
                 self._interrupted.add(step)
             raise
         else:
+            if self._gate.journal is not None:
+                while self._paused:  # what has begun when an outcome is used must not depend on time
+                    await anyio.lowlevel.checkpoint()
+                self._gate.consumed(first)
             self._feed(outcome)
 
     def _note(self, call: Call, record: int) -> None:

@@ -27,6 +27,7 @@ from callgate.runtime.driver import Driver
 from callgate.runtime.gate import RunGate
 from callgate.runtime.gate.deadline import Deadline
 from callgate.runtime.gate.events import StepStarted, tell
+from callgate.runtime.gate.journal import KeptCall
 from callgate.runtime.gate.records import CallUnderWay
 from callgate.runtime.gate.watching import CallPlace, place
 from callgate.tools.encoding import NotJson, compact_json
@@ -50,6 +51,8 @@ async def make_call(
         call.tool, call.arguments, call.timeout_seconds, call.retry, call.fallback, are_json=True, deadline=deadline,
         early=early,
     )  # fmt: skip
+    if gate.journal is not None:
+        under_way.kept = KeptCall(gate.journal, place=f"{step}\n{call.item}\n{call.again}")
     if gate.watches is not None:
         place.set(CallPlace(step, call.item, early))
     try:

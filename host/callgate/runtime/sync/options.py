@@ -11,7 +11,9 @@ from .session import SyncSession
 
 if TYPE_CHECKING:
     from callgate.runtime.final_answer import AnswerType
+    from callgate.runtime.gate import Approve
     from callgate.runtime.gate.events import Event
+    from callgate.runtime.repair import After
 
 __all__ = ["SyncCallOptions", "async_options"]
 
@@ -25,6 +27,9 @@ class SyncCallOptions(TypedDict, total=False):
     session: SyncSession | None
     pictures: bool
     final_answer: AnswerType | None
+    approve: Approve | None
+    as_run: bool
+    after: After
 
 
 def async_options(options: SyncCallOptions) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from callgate.runtime.runtime import Runtime
 
 from .loop_thread import LoopThread
 from .options import SyncCallOptions, async_options
+from .runs import SyncRuns, running
 from .session import SyncCodeStream, SyncSession
 from .waiting import Waiting, arguments_of, giving, plain, waiting
 
@@ -216,6 +217,15 @@ class SyncRuntime(Waiting):
     check_plan = plain(Runtime.check_plan)
     explain_plan = plain(Runtime.explain_plan)
     estimate = plain(Runtime.estimate)
+
+    # runs in the background
+
+    start = running(Runtime.start)
+
+    @property
+    def runs(self) -> SyncRuns:
+        """The runs that were started, in this process or before."""
+        return SyncRuns(self, self._read(lambda: self.runtime.runs))
 
     # models
 

@@ -75,6 +75,7 @@ class Names:
     task_calls: str = "callgate.task.tool_calls"
     outcome: str = "callgate.task.outcome"
     cached: str = "callgate.cached"
+    reused: str = "callgate.reused"
     queued: str = "callgate.queued_seconds"
     approval: str = "callgate.approval"
     approved_by: str = "callgate.approved_by"

@@ -42,6 +42,7 @@ from callgate.runtime.result import CodeResult
 from callgate.sandbox.pool import WarmPool
 from callgate.tools import Registry, Tool
 from callgate.version import __version__
+from callgate_guest.wire import ERRORS
 
 from .content import Content, label
 from .names import SECONDS, TABLES, Names
@@ -56,7 +57,7 @@ Attributes = dict[str, Any]
 _META_TOOL: Final = {"code": "execute_code", "plan": "execute_tool_plan"}
 _RUN_ERRORS: Final = frozenset(
     {"CheckFailed", "GuestDied", "LimitReached", "NotAGraph", "PlanDenied", "PlanRefused", "ProtocolError",
-     "SandboxCrashed", "StepFailed", "ToolCancelled", "ToolError", "ToolNotAllowed", "ToolTimedOut"}
+     "SandboxCrashed", "StepFailed", "ToolCancelled", "ToolError", "ToolNotAllowed", "ToolTimedOut", *ERRORS.values()}
 )  # fmt: skip
 _LOGGERS: Final = ("callgate", "callgate.mcp", "callgate.mcp.servers")
 """All of ours: a logger's filter does not hold for those below it."""
@@ -303,6 +304,8 @@ class CallSpan:
                 attributes[names.approval] = record.approval
                 if record.approved_by:
                     attributes[names.approved_by] = label(record.approved_by)
+            if record.reused:
+                attributes[names.reused] = True
             if record.fallback is not None:
                 attributes[names.fallback] = label(record.fallback)
             if content is not None:
@@ -312,7 +315,8 @@ class CallSpan:
                     attributes[names.call_result] = content.result(tool, text)
                 if record.error is not None:
                     message = content.text(record.error)
-        spans.meters.call_ended(record, measured, opened.context)
+        if not record.reused:
+            spans.meters.call_ended(record, measured, opened.context)
         opened.end(attributes, failed, message)
 
 

@@ -58,6 +58,10 @@ def _tags(sheet: Sheet, call: CallRecord) -> Iterator[str]:
         yield '<span class="tag">early</span> '
     if call.cached:
         yield '<span class="tag">cached</span> '
+    if call.replayed:
+        yield '<span class="tag">made before the run was continued</span> '
+    if call.reused:
+        yield '<span class="tag">not made again</span> '
     if call.attempts > 1:
         yield f'<span class="tag odd">{plural(call.attempts, "attempt")}</span> '
     if call.approval in _APPROVALS:
@@ -67,8 +71,8 @@ def _tags(sheet: Sheet, call: CallRecord) -> Iterator[str]:
 
 
 def approval(sheet: Sheet, call: CallRecord) -> str:
-    """What was answered about a call and by whom, as markup; empty if nothing was."""
-    by = f" by {sheet.line(call.approved_by)}" if call.approved_by else ""
+    """What was answered about a call, and by whom, which nobody has checked; as markup. Empty if nothing was."""
+    by = f" by {sheet.line(call.approved_by)} (as the caller said)" if call.approved_by else ""
     return f"{_APPROVALS[call.approval]}{by}" if call.approval in _APPROVALS else ""
 
 

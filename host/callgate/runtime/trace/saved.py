@@ -31,7 +31,7 @@ def result_from(given: Mapping[str, Any]) -> CodeResult | PlanResult:
     is_plan = "steps" in given
     if not is_plan and not {"ok", "value", "calls"} <= given.keys():
         raise ConfigurationError("this is not a saved result: it has no steps, and no value with calls")
-    fields = {name: _whole(value) for name, value in given.items() if name != "redactor"}
+    fields = {name: _whole(value) for name, value in given.items() if name not in ("redactor", "for_repair")}
     artifacts = [_artifact(each) for each in _list(fields.pop("artifacts", []))[:_MOST_ARTIFACTS]]
     if is_plan:
         steps = [each if isinstance(each, dict) else {} for each in _list(fields["steps"])]
