@@ -32,7 +32,7 @@ class Limits:
     max_file_bytes: int = 64 * 1024 * 1024
     """Bytes that ``/tmp`` and ``/output`` hold, over all their files."""
     max_tool_calls: int = 100_000
-    """Tool calls in one run, refused ones included."""
+    """Tool calls in one run, refused ones included. A run that can be replayed may wait for as many timers, too."""
     max_concurrent_calls: int = 256
     """Tool calls that run at the same time. Further calls wait; this limit never ends a run. Of sync tools 40 run at a
     time in a runtime, and of an MCP server's as many as its configuration says (16)."""

@@ -158,6 +158,7 @@ class CallEnded:
         pictures: that the model receives beside the text, without their bytes.
         answer: JSON text of the task's final answer, if this call ends the task with one.
         again: why the task goes on, in words, though a program or a plan gave an answer.
+        reusable: calls of failed programs are kept, and the next programs do not repeat them.
     """
 
     turn: int
@@ -173,6 +174,7 @@ class CallEnded:
     pictures: tuple[PictureReference, ...] = ()
     answer: str = ""
     again: str = ""
+    reusable: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -29,6 +29,7 @@ COMMANDS = {
     "compile": "Print the plan that a program is, or why it is not one.",
     "trace": "Write the page of an agent's transcript, or of a result that was saved with --json.",
     "tools": "List the tools of a file or module, or print typed stubs of them.",
+    "runs": "Show the runs that are kept in a file, and decide about them.",
     "serve": "Serve tools, programs and plans to MCP clients, on stdio or over HTTP.",
     "doctor": "Say which sandboxes work on this machine, and what to do if none does.",
     "image": "Build the image that Docker's containers run, or say what is in it.",

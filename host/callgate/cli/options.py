@@ -25,6 +25,7 @@ from .words import Stop
 
 __all__ = [
     "Source",
+    "encryption_key",
     "file_to_write",
     "flag",
     "given_flags",
@@ -127,6 +128,10 @@ class Shared:
     """Keep in FILE how long tools take and how often they fail."""
     audit = option(metavar="FILE")
     """Append a line to FILE for each decision about a call: see `callgate audit`."""
+    durable = option(metavar="FILE")
+    """Keep runs in FILE (SQLite): they outlive this process, and `callgate runs` shows and decides about them."""
+    encryption_key_file = option(metavar="FILE")
+    """With --durable: a file with the key, 64 hexadecimal digits, that encrypts what the runs hold."""
     policy = option(type=click.Choice(["none", "restricted"]), default="none")
     """Check programs more strictly before they run: `restricted` refuses imports outside a short list, and names that
     lead into the interpreter. This check is not the boundary: the sandbox is. Default none."""
@@ -221,6 +226,26 @@ def limits_from(options: Mapping[str, Any]) -> Limits:
     """The limits in a command's options. Raises `ConfigurationError`."""
     names = [field.name for field in dataclasses.fields(Limits)]
     return Limits(**{name: options[name] for name in names if options.get(name) is not None})
+
+
+# runs that are kept
+
+
+def encryption_key(options: Mapping[str, Any]) -> bytes | None:
+    """The key in the file of ``--encryption-key-file``. Raises `Stop`."""
+    file = options["encryption_key_file"]
+    if file is None:
+        return None
+    tip = "make one, for example: openssl rand -hex 32 > FILE; keep it apart from the runs"
+    if options["durable"] is None:
+        raise Stop("--encryption-key-file is for the runs of --durable FILE", "name that file, too, or leave it out")
+    try:
+        text = Path(file).read_text("ascii", "replace").strip()
+    except OSError as error:
+        raise Stop(f"the key {file} cannot be read: {error.strerror}", tip) from None
+    if re.fullmatch(r"[0-9a-fA-F]{64}", text) is None:
+        raise Stop(f"{file} is not a key: it must have 64 hexadecimal digits", tip)
+    return bytes.fromhex(text)
 
 
 # sandboxes

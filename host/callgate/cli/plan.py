@@ -116,7 +116,7 @@ def command(**options: Any) -> int:
             only_end()
             say(run.interrupted(), "bold red")
             return Exit.INTERRUPTED
-        return _report(result, data, source, run.runtime, options)
+        return report(result, data, source, run.runtime, options)
 
 
 def _check_choices(options: dict[str, Any]) -> None:
@@ -220,7 +220,7 @@ class _Run:
 # afterwards
 
 
-def _report(result: PlanResult, data: TextIO, source: Source, runtime: Runtime, options: dict[str, Any]) -> int:
+def report(result: PlanResult, data: TextIO, source: Source, runtime: Runtime, options: dict[str, Any]) -> int:
     if options["json"]:
         emit_json(result.to_dict(), data)
     elif options["for_model"]:

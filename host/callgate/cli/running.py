@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from typing import TYPE_CHECKING, Any, TextIO
 
-from callgate import CallEnded, Displayed, Event, Printed, event_loop
+from callgate import CallEnded, Displayed, Event, PlanResult, Printed, event_loop
 
 from .files import save_or_name
 from .offer import Offer
@@ -18,14 +19,22 @@ from .tips import headline, tip
 from .words import Exit, OutputLost, counted, data_only, emit_json, explain, finding_line, say
 
 if TYPE_CHECKING:
-    from callgate import CodeResult
+    from callgate import CodeResult, Runtime
+    from callgate.runtime.replay.check import ReplayCheck
+    from callgate.runtime.run_redaction import RunRedaction
 
-__all__ = ["run_program"]
+__all__ = ["resume_run", "run_program"]
+
+_REPLAY_TIP = "get what changes from run to run by a tool or an input; docs/durable.md lists what is made the same"
 
 
 def run_program(source: Source, inputs: dict[str, Any], options: dict[str, Any]) -> int:
     """Run a program; returns the exit code."""
-    with data_only() as data:
+    with data_only() as data, contextlib.ExitStack() as stack:
+        if options["durable"] is not None:
+            from .kept_runs import refusals_told
+
+            stack.enter_context(refusals_told(options))
         return event_loop.run(_run, Offer(options), data, source, inputs, options)
 
 
@@ -33,10 +42,11 @@ async def _run(offer: Offer, data: TextIO, source: Source, inputs: dict[str, Any
     path, verbose = options["path"], options["verbose"]
     screen = Screen(None if options["json"] else data)
     pictures = protocol_of(os.environ) if data.isatty() else None
+    durable = options["durable"] is not None
+    ask = None if durable and not options["yes"] else Approver(screen, yes=options["yes"], person=source.person)
     runtime = offer.runtime(
-        approve=Approver(screen, yes=options["yes"], person=source.person), pool_size=0,
-        **({"sandbox": None} if path == "plan" else {}),
-    )  # fmt: skip
+        approve=ask, pool_size=0, **({"sandbox": None} if path == "plan" else {}), **({"path": path} if durable else {})
+    )
 
     shown = runtime.redaction.run(runtime.registry)
 
@@ -54,29 +64,83 @@ async def _run(offer: Offer, data: TextIO, source: Source, inputs: dict[str, Any
         if verbose and path != "plan":
             where = "sandbox, where it is needed" if path == "auto" else "sandbox"
             say(f"{where}: {runtime.backend.description}", "dim")
-        result = await screen.during(
-            lambda: runtime.execute_code(
-                source.code,
-                inputs=inputs,
-                tools=allow,
-                check=not options["no_check"],
-                path=path,
-                on_event=tell,
-                files=options["file"],
-            )
-        )
+
+        replay: ReplayCheck | None = None
+        how: dict[str, Any] = {
+            "inputs": inputs, "tools": allow, "check": not options["no_check"], "on_event": tell,
+            "files": options["file"],
+        }  # fmt: skip
+
+        async def run() -> CodeResult:
+            nonlocal replay
+            if options["replay_check"]:
+                from callgate.runtime.replay.check import replay_check
+
+                replay = await replay_check(runtime, source.code, **how)
+                return replay.result
+            if durable:
+                from .kept_runs import start_and_finish
+
+                return await start_and_finish(runtime, source, inputs, allow, options, tell)
+            return await runtime.execute_code(source.code, path=path, **how)
+
+        result = await screen.during(run)
+    return _ended(result, source.name, runtime, shown, screen, data, options, replay)
+
+
+async def resume_run(offer: Offer, data: TextIO, run: str, options: dict[str, Any]) -> int:
+    """Go on with a run that is kept, as `run_program` runs one. Returns the exit code."""
+    from .kept_runs import finish
+
+    screen = Screen(None if options["json"] else data)
+    runtime = offer.runtime(approve=Approver(screen, yes=True, person=False) if options["yes"] else None, pool_size=0)
+    shown = runtime.redaction.run(runtime.registry)
+
+    def tell(event: Event) -> None:
+        if isinstance(event, Printed):
+            screen.add(event.text)
+        elif options["verbose"] and isinstance(event, CallEnded):
+            screen.add(Line("call", call_line(shown.record(event.record)), "dim"))
+
+    async with offer.opened(runtime, warnings=options["verbose"]):
+        result = await screen.during(lambda: finish(runtime, run, options, tell))
+    if isinstance(result, PlanResult):
+        from .plan import report
+
+        return report(result, data, Source(run, ""), runtime, options)
+    return _ended(result, run, runtime, shown, screen, data, options)
+
+
+def _ended(
+    result: CodeResult,
+    name: str,
+    runtime: Runtime,
+    shown: RunRedaction,
+    screen: Screen,
+    data: TextIO,
+    options: dict[str, Any],
+    replay: ReplayCheck | None = None,
+) -> int:
+    """Say how a program ended; returns the exit code."""
     if options["json"]:
-        emit_json(result.to_dict(), data)
+        emit_json(result.to_dict() | ({} if replay is None else {"replay": replay.to_dict()}), data)
     elif result.ok:
         _show_value(result, screen)
     for finding in result.findings:
-        say(finding_line(source.name, finding), "yellow" if finding.severity == "warning" else "red")
+        say(finding_line(name, finding), "yellow" if finding.severity == "warning" else "red")
     for note in result.notes:
         say(f"note: {note}", "yellow")
     unsaved = save_or_name(result.artifacts, options["output_dir"])
     written = save_page(result, options)
-    if verbose:
+    if options["verbose"]:
         say(_usage_line(result), "dim")
+    if replay is not None and replay.again is not None:
+        if screen.in_line:
+            say("")
+        if replay.difference is not None:
+            explain(shown.text(f"the program does not do the same again: {replay.difference}"), _REPLAY_TIP)
+            return Exit.FAILED
+        say(f"replay: the same again: {replay.again}", "green")
     if unsaved:
         explain(unsaved, "make room, or name another folder with --output-dir")
     if result.error is None:

@@ -24,6 +24,7 @@ from callgate import Allow, Deny, Redaction
 from callgate.cut import cut, duration
 from callgate.errors import CallgateError
 
+from .tips import PERSON
 from .words import OutputLost, one_line, page, say, tame
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ _Result = TypeVar("_Result")
 _WORD_WIDTH = 8
 _SHORT = 60
 _LONG = 240
-_PERSON = "the person at the terminal"
 """Characters of all arguments of a call, and of an error."""
 
 
@@ -88,6 +88,7 @@ def call_line(record: CallRecord) -> str:
     facts = [duration(record.duration_seconds), record.status]
     facts += [f"{record.attempts} attempts"] if record.attempts > 1 else []
     facts += ["cached"] if record.cached else []
+    facts += ["not made again"] if record.reused else []
     error = f": {one_line(record.error, _LONG)}" if record.error else ""
     return f"{call_text(record.tool, record.arguments)}  {', '.join(facts)}{error}"
 
@@ -323,4 +324,4 @@ class Approver:
             who = {"code": "program", "direct": "model"}.get(request.caller, request.caller)
             say(f"The {who} wants to call the {kind} {request.tool.name} with {arguments}", "yellow")
             allowed = await answer_to("Allow this call? [y/N] ") in ("y", "yes")
-            return Allow(by=_PERSON) if allowed else Deny(f"{_PERSON} said no", by=_PERSON)
+            return Allow(by=PERSON) if allowed else Deny(f"{PERSON} said no", by=PERSON)

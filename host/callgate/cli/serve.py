@@ -15,7 +15,7 @@ from callgate import Allow, ApprovalRequest, CallgateError, ConfigurationError, 
 from callgate.extras import how_to_install
 
 from .offer import Offer
-from .options import Sandbox, flag, limit_options, option, options, shared
+from .options import Sandbox, encryption_key, flag, limit_options, option, options, shared
 from .words import Exit, Stop, counted, log_to_stderr, one_line, say
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ class Served:
     """Show this tool to the client as it is, too: a name, SERVER.TOOL, or a pattern; may be repeated."""
     reveal = option(is_flag=True)
     """Show tools that search_tools found to the client as they are, too."""
+    background = option(is_flag=True)
+    """Clients may start programs in the background: start_code, wait_run, stop_run. --durable implies it."""
     http = option(is_flag=False, flag_value=_ADDRESS, metavar="[HOST:PORT]")
     """Serve over HTTP instead of stdio. Default 127.0.0.1:8765; port 0 takes a free one."""
     token_env = option(metavar="NAME")
@@ -51,7 +53,7 @@ class Served:
 @click.command("serve")
 @shared("mcp", "tools")
 @options(Served)
-@shared("ask", "yes", "statistics", "audit", "verbose", "policy")
+@shared("durable", "encryption_key_file", "ask", "yes", "statistics", "audit", "verbose", "policy")
 @options(Sandbox)
 @limit_options()
 def command(**options: Any) -> int:
@@ -117,8 +119,12 @@ async def _serve(
     from callgate.mcp.server import Serving, ask_client, serve_http, serve_stdio
 
     status = Exit.OK
-    serving = Serving(direct=options["direct"], reveal=options["reveal"])
-    runtime = offer.runtime(approve=_yes if options["yes"] else ask_client)
+    background = options["background"] or options["durable"] is not None
+    serving = Serving(direct=options["direct"], reveal=options["reveal"], background=background)
+    runtime = offer.runtime(
+        approve=_yes if options["yes"] else ask_client, durable=options["durable"],
+        encryption_key=encryption_key(options),
+    )  # fmt: skip
 
     async def until_signal(scope: anyio.CancelScope) -> None:
         nonlocal status
@@ -174,6 +180,8 @@ def _report(runtime: Runtime, states: tuple[ServerStatus, ...], serving: Serving
         more = f" and {len(passed) - _MOST_NAMED} more" if len(passed) > _MOST_NAMED else ""
         parts.append(f"passed through: {', '.join(passed[:_MOST_NAMED]) or 'none'}{more}")
     parts.append(f"sandbox: {runtime.backend.description}")
+    if runtime._durable is not None:
+        parts.append(f"runs are kept in {runtime._durable}")
     say(one_line(f"callgate serves on {where}: {'; '.join(parts)}", 4_000))
     for each in states:
         for warning in each.warnings:

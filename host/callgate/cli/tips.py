@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from callgate_guest.wire import ERRORS
+
 from .options import flag, size_text
 
 if TYPE_CHECKING:
     from callgate import CallRecord, CodeResult, Limits, PlanResult
 
-__all__ = ["headline", "plan_headline", "plan_tip", "tip"]
+__all__ = ["PERSON", "headline", "plan_headline", "plan_tip", "tip"]
 
+PERSON = "the person at the terminal"
+"""Who answers questions at the terminal."""
 _CLOSED = "network, other processes and the host's files are closed to a program; give it a tool for what it needs"
 _BY_KIND = {
     "ModuleNotFoundError": "`callgate packages add NAME --to DIR`, then --packages DIR: programs can import it",
@@ -61,8 +65,11 @@ def tip(result: CodeResult, limits: Limits) -> str:
         return f"{_raise(error.limit, limits)}, or let the program use less"
     if error.kind == "ModuleNotFoundError" and result.sandbox.startswith("docker"):
         return "a container has its image's packages: callgate image build --requirements ... --tag NAME, --image NAME"
-    if error.kind == "ToolError":
-        caught = "the program can catch it: `except ToolError as error`; --verbose shows every call"
+    if error.kind == "ToolError" or error.kind in ERRORS.values():
+        caught = f"the program can catch it: `except {error.kind} as error`; --verbose shows every call"
+        denied_by = {call.approved_by for call in result.calls if call.status == "denied"} - {"", PERSON}
+        if _failed(result.calls) == "denied" and denied_by:
+            return f"{', '.join(sorted(denied_by))} decided so; {caught}"
         return _BY_STATUS.get(_failed(result.calls), caught)
     if error.kind in _BY_KIND:
         return _BY_KIND[error.kind]

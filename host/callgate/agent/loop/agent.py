@@ -25,6 +25,7 @@ from .budget import Budget
 from .event_log import CallHere, EventLog
 from .options import MAX_TASK_CHARACTERS, AgentOptions
 from .redacted import RedactedEvents
+from .repairs import answer_lost
 from .result import AgentResult, result_of
 from .resume import answer_redacted, answer_unknown, rebuilt, seconds_of
 from .task_run import TaskRun
@@ -86,6 +87,9 @@ class Agent(AgentOptions):
             again all the same if the program or a step failed, a call in it failed or was denied or its outcome is
             unknown, the program called a tool with effects after its answer, the answer is longer than
             `max_result_characters`, or there are other calls in the same turn.
+        background: whether the model may start programs in the background, where it has programs: ``start_code``,
+            ``wait_run`` and ``stop_run``. They end with the task; where the runtime is durable, they go on, and a task
+            that is resumed finds them again.
 
     Raises:
         ConfigurationError: an option is wrong, or `budget` has a cost and the model's price is not known. What belongs
@@ -199,6 +203,7 @@ class Agent(AgentOptions):
                 await _show_again(source, log)
             log.add(Resumed(turns=state.turns, model=self.model.name, reason=reason))
             answer_unknown(log)
+            answer_lost(log)
             if lines:
                 answer_redacted(log)
             return await TaskRun(log).run()

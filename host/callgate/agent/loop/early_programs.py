@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextvars import copy_context
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -21,7 +21,7 @@ import anyio
 import anyio.abc
 
 from callgate.agent.models.model import Delta
-from callgate.runtime import Conversation, Event
+from callgate.runtime import CodeResult, Conversation, Event
 from callgate.runtime.gate.watching import Origin, origin
 from callgate.runtime.streaming import own_tasks
 from callgate.runtime.writing import Writing
@@ -155,14 +155,14 @@ class EarlyProgram:
             with anyio.CancelScope(shield=True):
                 await self._gone.wait()
 
-    async def live(self, conversation: Conversation, turn: int) -> None:
+    async def live(self, conversation: Conversation, turn: int, after: Sequence[CodeResult]) -> None:
         """Keep the program until its call has ended."""
         if self._over.is_set():
             return
         self._begins = True
         origin.set(replace(origin.get() or Origin(), turn=turn))  # this task's own
         try:
-            async with conversation._writing(self.name, lambda event: self._on_event(event)) as writing:
+            async with conversation._writing(self.name, lambda event: self._on_event(event), after) as writing:
                 self._writing = writing
                 self._begun.set()
                 for text in self._text:
@@ -188,6 +188,7 @@ class EarlyPrograms:
         offered: the meta-tools whose programs and plans begin early.
         at_once: number of calls that the turn makes at the same time. A later call waits for one of them, which may
             have effects.
+        after: failed programs of earlier turns: see `Repairs`.
     """
 
     def __init__(
@@ -197,7 +198,9 @@ class EarlyPrograms:
         turn: int,
         offered: Collection[str],
         at_once: int,
+        after: Sequence[CodeResult],
     ) -> None:
+        self._after = after
         self._tasks = tasks
         self._context = copy_context()
         """Of the turn: a program that begins while the model writes is not a part of the request."""
@@ -226,7 +229,7 @@ class EarlyPrograms:
             if len(self._programs) == _MOST or delta.call >= self._at_once:
                 return
             begun = self._programs[delta.call] = EarlyProgram(name)
-            self._context.copy().run(self._tasks.start_soon, begun.live, self._conversation, self._turn)
+            self._context.copy().run(self._tasks.start_soon, begun.live, self._conversation, self._turn, self._after)
         if (program := self.of(delta.call)) is not None:
             program.take(delta.arguments)
 
@@ -249,7 +252,11 @@ class EarlyPrograms:
 
 @contextlib.asynccontextmanager
 async def early_programs(
-    conversation: Conversation, turn: int, offered: Collection[str], at_once: int = _MOST
+    conversation: Conversation,
+    turn: int,
+    offered: Collection[str],
+    at_once: int = _MOST,
+    after: Sequence[CodeResult] = (),
 ) -> AsyncIterator[EarlyPrograms | None]:
     """Begin the programs and plans of a turn while the model writes it. What is not finished within the block is ended.
 
@@ -257,11 +264,11 @@ async def early_programs(
         conversation: of the task.
         turn: its number.
         offered: the tools that the model may call.
-        at_once: see `EarlyPrograms`.
+        at_once: see `EarlyPrograms`, like `after`.
     """
     early = {name for name in _BEGIN_EARLY.intersection(offered) if conversation._begins_early(name)}
     if not early:
         yield None
         return
     async with own_tasks() as tasks:
-        yield EarlyPrograms(tasks, conversation, turn, early, at_once)
+        yield EarlyPrograms(tasks, conversation, turn, early, at_once, after)

@@ -17,7 +17,7 @@ from callgate.agent.routing.way_back import META_OF
 from callgate.errors import ConfigurationError
 from callgate.runtime import Conversation
 from callgate.runtime.model.foreign import ModelNames
-from callgate.runtime.model.meta import META_TOOLS, DefinitionOptions
+from callgate.runtime.model.meta import BACKGROUND, META_TOOLS, DefinitionOptions
 
 from .options import AgentOptions
 
@@ -25,10 +25,16 @@ __all__ = ["Offering", "names_of"]
 
 
 class Offering:
-    """The offer of one run. `open` it, and `close` it."""
+    """The offer of one run. `open` it, and `close` it.
 
-    def __init__(self, options: AgentOptions) -> None:
+    Args:
+        options: of the agent.
+        owner: whose the runs in the background are.
+    """
+
+    def __init__(self, options: AgentOptions, owner: str) -> None:
         self._options = options
+        self._owner = owner
         self._conversation: Conversation | None = None
         self.artifacts = options.runtime.artifacts.shelf()
         """Files and pictures that the task's programs and tools produced."""
@@ -54,19 +60,26 @@ class Offering:
         """
         if self._conversation is not None:
             state = self._conversation.state()
-            await self.close()
+            await self._leave()
         options = self._options
         offer = self._offer(mode)
         made = options.runtime.conversation(
             state=state, loader=options.loader, limits=options.limits, artifacts=self.artifacts,
-            final_answer=None if options.one_turn == "off" else options.answer_type, **offer
+            final_answer=None if options.one_turn == "off" else options.answer_type, owner=self._owner, **offer
         )  # fmt: skip
         self.meta = tuple(offer["meta"])
         self._conversation = made  # to be closed, also where it is cancelled while it loads tools again
         await made.__aenter__()
 
     async def close(self) -> None:
-        """Close the conversation, also where the run is cancelled."""
+        """Close the conversation and end its runs, also where the run is cancelled."""
+        await self._leave()
+        if self._options.background:
+            from callgate.runtime.background import end_runs
+
+            await end_runs(self._options.runtime, self._owner)
+
+    async def _leave(self) -> None:
         open_one, self._conversation = self._conversation, None
         if open_one is not None:
             with anyio.CancelScope(shield=True):
@@ -90,6 +103,8 @@ class Offering:
                 offer["direct"] = options.direct
         if options.tools is not None:
             offer["tools"] = options.tools
+        if options.background and "execute_code" in offer["meta"]:
+            offer["meta"] = (*offer["meta"], *BACKGROUND)
         if texts := {name: text for name, text in options.texts.items() if name in offer["meta"]}:
             offer["texts"] = texts
         return offer

@@ -154,6 +154,7 @@ class AgentOptions:
     output_type: Annotated[Any, SkipValidation] = None
     answer_checks: Annotated[Sequence[AnswerCheck], SkipValidation] = ()
     one_turn: Literal["offer", "require", "off"] = "off"
+    background: bool = False
 
     def __post_init__(self) -> None:
         check(self)

@@ -20,6 +20,7 @@ from .as_tool import only_reads
 from .event_log import EventLog
 from .options import AgentOptions
 from .redacted import has_redacted
+from .repairs import LOST
 from .task_state import TaskState
 from .transcript import Line
 
@@ -93,8 +94,11 @@ def words_to_go_on(state: TaskState, last_words: str, *, is_last: bool) -> str:
         last_words: the words for the model in the last turn that a budget allows.
         is_last: the next one is that.
     """
-    if not state.resumed:
-        return ""
+    words = _words(state, last_words, is_last=is_last) if state.resumed else ""
+    return "\n".join(each for each in (LOST if state.lost else "", words) if each)
+
+
+def _words(state: TaskState, last_words: str, *, is_last: bool) -> str:
     stopped = state.stopped
     if stopped is not None and stopped.outcome == "stuck":
         return f"The task was stopped: {stopped.reason[:500]}. {_ANOTHER_WAY}"

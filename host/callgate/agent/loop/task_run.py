@@ -31,6 +31,7 @@ from .early_programs import EarlyPrograms, early_programs
 from .event_log import CallHere, EventLog, call_here
 from .offering import Offering, names_of
 from .planned import answer_by_plan
+from .repairs import LOST, Repairs
 from .result import AgentResult, result_of
 from .resume import words_to_go_on
 from .shortening import SHORTENED, shortened
@@ -59,8 +60,9 @@ class TaskRun:
         self._log = log
         self._options = log.options
         self._state = log.state
-        self._offering = Offering(log.options)
+        self._offering = Offering(log.options, log.state.task.id)
         self._answering = Answering(log, self._offering)
+        self._repairs = Repairs()
 
     async def run(self) -> AgentResult:
         """Work until there is an end.
@@ -113,7 +115,10 @@ class TaskRun:
             return end
         if state.open_calls:
             asked = [each for each in state.events if isinstance(each, ModelAsked)]
-            return await self._make_calls(asked[-1] if asked else ModelAsked(turn=0, messages=0, tools=()))
+            end = await self._make_calls(asked[-1] if asked else ModelAsked(turn=0, messages=0, tools=()))
+            if end is None and state.lost:
+                self._log.say(state.turns, LOST)
+            return end
         if options.answerer is not None and not state.turns and len(state.messages) == 1:
             with anyio.move_on_after(self._log.seconds_left):
                 answer = await answer_by_plan(self._log)
@@ -145,7 +150,8 @@ class TaskRun:
         writes = asked.tool_choice != "none" and not is_last and options.stream and options.planner is None
         offered = asked.tools if writes else ()
         at_once = options.max_parallel_tool_calls
-        async with early_programs(self._offering.conversation, asked.turn, offered, at_once) as early:
+        after = self._repairs.after
+        async with early_programs(self._offering.conversation, asked.turn, offered, at_once, after) as early:
             return await self._reply(asked, request, early, is_last=is_last)
 
     async def _reply(
@@ -232,7 +238,7 @@ class TaskRun:
 
     async def _make_calls(self, asked: ModelAsked, early: EarlyPrograms | None = None) -> End | None:
         log, state = self._log, self._state
-        calls = TurnCalls(log, self._offering.conversation, asked, early)
+        calls = TurnCalls(log, self._offering.conversation, asked, early, self._repairs)
         log.add(MessageAdded(turn=state.turns, replies=await calls.make()))
         if state.given is not None and not calls.stopped:
             return self._answering.given(state.given)

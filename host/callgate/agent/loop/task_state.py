@@ -72,6 +72,8 @@ class TaskState:
         stopped: the end before the last resumption; None where the task had not ended.
         given: the call whose final answer ends the task, until that is said.
         answered: the final answer, as long as nothing came after it.
+        reusable: calls of a failed program are kept for the next programs, and the model knows it.
+        lost: they were, before an interruption, and the model has not replied since.
     """
 
     message_of: Callable[[ToolReplies], Message]
@@ -104,6 +106,8 @@ class TaskState:
     stopped: Finished | None = None
     given: CallEnded | None = None
     answered: Answered | None = None
+    reusable: bool = False
+    lost: bool = False
     repetition: Repetition = field(default_factory=Repetition)
     turn_verdict: Verdict = GO_ON
 
@@ -143,6 +147,7 @@ class TaskState:
                 self.resumed = True
                 self.stopped, self.finished = self.finished, None
                 self.last_ended = None
+                self.lost, self.reusable = self.lost or self.reusable, False
             case Routed():
                 self.routes.append(event)
                 self.mode = event.mode
@@ -199,6 +204,7 @@ class TaskState:
             self.messages.append(message)
         self.open_calls = message.calls
         self.given = self.answered = None
+        self.lost = False
         self.begun, self.ended, self.warnings = set(), {}, {}
         self.has_answered = event.ended == "answered" and not message.calls and bool(message.text.strip())
 
@@ -243,6 +249,8 @@ class TaskState:
         if event.answer:
             text_of(event.answer)  # raises `ValueError` where it is not JSON
         self.ended[event.id] = event
+        if event.run is not None and event.run.get("kind") == "code":
+            self.reusable = event.reusable
         self.tool_calls += event.tool_calls
         form = form_of(event.name)
         if event.failure:

@@ -35,6 +35,7 @@ from callgate.runtime.result import cut
 from .early_programs import EarlyPrograms
 from .event_log import CallHere, EventLog, call_here
 from .final_answers import given_answer, why_again
+from .repairs import KEPT, Repairs
 from .repetition import GO_ON
 
 __all__ = ["MAX_MADE", "TurnCalls"]
@@ -59,10 +60,16 @@ class TurnCalls:
         asked: the request that the calls reply to. It names the tools that the model was offered; none where
             the tools were described in words.
         early: programs of the turn that began while the model wrote them.
+        repairs: the failed programs of earlier turns.
     """
 
     def __init__(
-        self, log: EventLog, conversation: Conversation, asked: ModelAsked, early: EarlyPrograms | None = None
+        self,
+        log: EventLog,
+        conversation: Conversation,
+        asked: ModelAsked,
+        early: EarlyPrograms | None = None,
+        repairs: Repairs | None = None,
     ) -> None:
         options = log.options
         planner = options.planner
@@ -70,6 +77,8 @@ class TurnCalls:
         self._state = log.state
         self._conversation = conversation
         self._early = early
+        self._repairs = repairs or Repairs()
+        self._after = self._repairs.after
         self._offered = asked.tools
         self._described = () if planner is None else planner.tool_names
         self._most = options.max_parallel_tool_calls if planner is None else planner.max_parallel_tool_calls
@@ -150,6 +159,7 @@ class TurnCalls:
             answer = Answer(name=call.name[:256], text="Error: programs cannot be run here now.", ok=False)
         elif fault := self._fault_of(call, answer):
             self._fault(fault, f"{call.name[:60]}: {answer.text[:500]}")
+        kept = isinstance(answer.result, CodeResult) and self._repairs.ended(answer.result, self._after)
         again = why_again(answer, self._characters, alone=len(state.open_calls) == 1)
         if answer.tools_changed:
             self.tools_changed = True
@@ -161,7 +171,9 @@ class TurnCalls:
                 id=call.id,
                 name=call.name,
                 ok=answer.ok,
-                text=cut(answer.text, self._characters) + (_AGAIN.format(why=again) if again else ""),
+                text=cut(answer.text, self._characters)
+                + (KEPT if kept else "")
+                + (_AGAIN.format(why=again) if again else ""),
                 seconds=anyio.current_time() - started,
                 mistake=answer.mistake,
                 tool_calls=_tool_calls(answer),
@@ -170,6 +182,7 @@ class TurnCalls:
                 pictures=log.keep(answer.pictures),
                 answer="" if again else given_answer(answer),
                 again=again,
+                reusable=bool(self._repairs.after),
             )
         )
         if warning := state.warnings.get(call.id):
@@ -192,7 +205,8 @@ class TurnCalls:
         def report(event: Event) -> None:
             self._log.add(CallProgress(turn=turn, id=call.id, event=event))
 
-        options: CallOptions = {"limits": limits, "pictures": self._log.options.pictures, "on_event": report}
+        pictures, after = self._log.options.pictures, self._after or None
+        options: CallOptions = {"limits": limits, "pictures": pictures, "on_event": report, "after": after}
         early = None if self._early is None else self._early.of(self._state.open_calls.index(call))
         grace = 0.0 if call.name in _SEARCHES else _GRACE_SECONDS
         try:
@@ -255,7 +269,7 @@ def _run_of(id: str, answer: Answer) -> dict[str, Any] | None:
 def _tool_calls(answer: Answer) -> int:
     match answer.result:
         case PlanResult() | CodeResult() as run:
-            return len(run.calls)
+            return sum(not call.reused for call in run.calls)
         case None:
             return 0 if answer.mistake else 1
         case _:

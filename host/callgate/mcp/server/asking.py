@@ -72,6 +72,11 @@ class Elicitation:
         self._repeats = repeats
         self._always: set[str] = set()
 
+    @property
+    def can_ask(self) -> bool:
+        """Whether the client can ask its user."""
+        return self._ask is not None
+
     async def decide(self, request: ApprovalRequest) -> Allow | Deny:
         """Ask, unless the user allowed all further calls of that tool in this run."""
         asked_by = origin.get()

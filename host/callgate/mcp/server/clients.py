@@ -16,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -32,6 +32,7 @@ from callgate.artifacts import Artifacts, Shelf
 from callgate.errors import ConfigurationError, ToolError
 from callgate.mcp.client.status import one_line
 from callgate.runtime import Conversation, Runtime, Session
+from callgate.runtime.answers import EVERYBODY
 from callgate.runtime.gate.watching import Origin, origin
 
 __all__ = [
@@ -52,6 +53,8 @@ Context = ServerRequestContext[Any, Any]
 NEW = "new"
 _MOST_NAME = 120
 """Characters of the name that a client gives itself, in logs."""
+_STDIO = "stdio"
+"""Owner of the runs of clients on a pipe: all of them are the user who starts this server, today and tomorrow."""
 _SHARES = 8
 """Requests without a client session may together keep as many sandboxes as this number of client sessions."""
 
@@ -69,6 +72,10 @@ class Serving:
     """Sandboxes that one client session may keep open at the same time (`execute_code` with `session`)."""
     session_idle_seconds: float = 600.0
     """A kept sandbox that is not used for this time is ended."""
+    background: bool = False
+    """Whether clients have ``start_code``, ``wait_run`` and ``stop_run``, for programs in the background. Programs and
+    plans are then runs of `Runtime.start`: one that waits for an approval that this client cannot give goes on when
+    somebody else gives it."""
     reveal: bool = False
     """Whether tools that `search_tools` found are listed, too, for that client session alone, and may be called
     directly."""
@@ -84,13 +91,15 @@ class Serving:
 class Client:
     """One client session, or one request without a session."""
 
-    def __init__(self, artifacts: Shelf, *, alone: bool = False) -> None:
+    def __init__(self, artifacts: Shelf, *, runs: str | None = None, alone: bool = False) -> None:
         self.name = f"client_{secrets.token_hex(8)}"
         """What logs call it. Not the session's id of the transport, which is a key to the session."""
         self.artifacts = artifacts
         """Files and pictures that its programs and tools produced."""
         self.owner = None if alone else self
         """Who owns the sandboxes that this client keeps; None for everybody who knows a handle."""
+        self.runs = runs or self.name
+        """Whose its runs in the background are."""
         self.conversation: Conversation | None = None
         """What the client's model searched for and found; made at the first use."""
         self.direct: tuple[str, ...] = ()
@@ -109,13 +118,15 @@ class Clients:
     Args:
         sandboxes: those of all sessions.
         store: keeps the artifacts of all sessions.
+        end_runs: ends the runs in the background that an owner leaves behind.
     """
 
-    def __init__(self, sandboxes: Sandboxes, store: Artifacts) -> None:
+    def __init__(self, sandboxes: Sandboxes, store: Artifacts, end_runs: Callable[[str], Awaitable[None]]) -> None:
         self.sandboxes = sandboxes
+        self._end_runs = end_runs
         self._store = store
         self._connections: dict[Connection, Client] = {}
-        self._pipe = Client(store.shelf())
+        self._pipe = Client(store.shelf(), runs=_STDIO)
         self._alone = store.shelf()
         """Of all requests without a client session: a handle cannot be guessed, and nothing lists them."""
 
@@ -123,11 +134,12 @@ class Clients:
         """The client session that a request belongs to."""
         if is_modern(context):
             # over HTTP nothing says that two requests come from one user, so no request sees what another one found
-            return self._pipe if context.request is None else Client(self._alone, alone=True)
+            return self._pipe if context.request is None else Client(self._alone, runs=EVERYBODY, alone=True)
         connection = connection_of(context)
         client = self._connections.get(connection)
         if client is None:
-            client = self._connections[connection] = Client(self._store.shelf())
+            runs = _STDIO if context.request is None else None
+            client = self._connections[connection] = Client(self._store.shelf(), runs=runs)
             connection.exit_stack.push_async_callback(self._leave, connection)
         return client
 
@@ -138,6 +150,7 @@ class Clients:
     async def _leave(self, connection: Connection) -> None:
         client = self._connections.pop(connection)
         await self.sandboxes.close(client)
+        await self._end_runs(client.runs)
         client.artifacts.clear()
 
 

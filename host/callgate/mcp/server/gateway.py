@@ -42,13 +42,14 @@ from mcp_types import (
 from callgate.errors import CallgateError
 from callgate.mcp.verbatim import Sent, on_answer
 from callgate.runtime import Runtime
+from callgate.runtime.answers import CallOptions
 from callgate.runtime.gate.watching import origin
-from callgate.runtime.model import META_TOOLS, meant
+from callgate.runtime.model import BACKGROUND, META_TOOLS, meant
 from callgate.runtime.telemetry.content import label
 from callgate.tools.faults import did_you_mean
 from callgate.version import __version__
 
-from .asking import Ask, Elicitation, asking, in_the_middle
+from .asking import Ask, Elicitation, ask_client, asking, in_the_middle
 from .clients import (
     NEW,
     Client,
@@ -78,7 +79,8 @@ _SETTLE_SECONDS = 0.2
 _NOTIFY_SECONDS = 5.0
 """For one client to take a notification."""
 _FAILED = "callgate failed at {}; its log says why"
-_RUNS = ("execute_code", "execute_tool_plan", "execute_plan")
+_RUNS = ("execute_code", "execute_tool_plan", "execute_plan", "wait_run")
+"""May ask for several calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,7 @@ class Gateway:
         """Open from before the first request until after the last."""
         serving = self._serving
         sandboxes = Sandboxes(self._runtime, serving.sessions, serving.session_idle_seconds)
-        clients = Clients(sandboxes, self._runtime.artifacts)
+        clients = Clients(sandboxes, self._runtime.artifacts, self._end_runs)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._look, clients)
             try:
@@ -142,6 +144,12 @@ class Gateway:
                 tasks.cancel_scope.cancel()
                 with anyio.CancelScope(shield=True):
                     await clients.sandboxes.close()
+
+    async def _end_runs(self, owner: str) -> None:
+        if self._serving.background:
+            from callgate.runtime.background import end_runs
+
+            await end_runs(self._runtime, owner)
 
     # listing
 
@@ -286,8 +294,8 @@ class Gateway:
         if listed is None:
             return failed(self._not_listed(params.name))
         sent: deque[Sent] = deque(maxlen=1)
-        on_answer.set(None if listed.name in META_TOOLS else sent.append)
-        answer = await conversation.answer(listed.name, arguments, on_event=notes.put)
+        on_answer.set(None if listed.name in (*META_TOOLS, *BACKGROUND) else sent.append)
+        answer = await conversation.answer(listed.name, arguments, **self._how_runs(notes))
         if answer.tools_changed:
             alone = is_modern(context)
             await self._notify_of_change([] if alone else [connection_of(context)], modern=alone)
@@ -297,6 +305,17 @@ class Gateway:
         most = min(self._runtime.limits.max_message_bytes, MAX_HTTP_BYTES if http else sys.maxsize)
         outputs = listed.output_schema is not None
         return passed_on(answer, sent[0], outputs=outputs, most_bytes=most) or message(answer)
+
+    def _how_runs(self, notes: Notes) -> CallOptions:
+        """How programs and plans of a call run, and who is asked about runs in the background."""
+        if not self._serving.background:
+            return {"on_event": notes.put}
+        elicitation, durable = asking.get(), self._runtime._durable is not None
+        if elicitation is None or self._runtime.gate.approve is not ask_client:
+            return {"on_event": notes.put, "as_run": durable}
+        # nobody but this client can decide about a run in memory: where the client cannot ask, the call is refused
+        ask = elicitation.decide if durable or elicitation.can_ask else None
+        return {"on_event": notes.put, "as_run": durable, "approve": ask}
 
     def _not_listed(self, name: str) -> str:
         known = self._runtime.registry.resolve(name)

@@ -21,6 +21,7 @@ from mcp_types import ToolAnnotations
 from callgate.errors import ConfigurationError
 from callgate.mcp.verbatim import ImportedTool
 from callgate.runtime import Conversation, Runtime
+from callgate.runtime.model import BACKGROUND, META_TOOLS
 from callgate.runtime.model.foreign import ModelNames
 from callgate.tools import Caller, Registry, Tool
 from callgate.tools.faults import printable
@@ -49,6 +50,9 @@ _META: dict[str, tuple[str, Caller | None]] = {
     "execute_code": ("Run a program", "code"),
     "execute_tool_plan": ("Run a plan of tool calls", "plan"),
     "read_artifact": ("Read a file", None),
+    "start_code": ("Start a program in the background", "code"),
+    "wait_run": ("Wait for a program in the background", None),
+    "stop_run": ("Stop a program in the background", None),
 }
 """The title of each meta-tool, and the caller as which its runs call tools."""
 
@@ -64,6 +68,7 @@ class Listing:
     def __init__(self, runtime: Runtime, serving: Serving) -> None:
         self._runtime = runtime
         self._serving = serving
+        self._meta = (*META_TOOLS, *BACKGROUND) if serving.background else META_TOOLS
         self._tools: list[McpTool] = []
         self._direct: tuple[str, ...] = ()
         """The tools passed through."""
@@ -79,7 +84,7 @@ class Listing:
             self._made_of = now
             self._direct = chosen(self._runtime.registry, self._serving.direct)
             try:
-                self._tools = self._listed(self._runtime.tool_definitions("mcp", direct=self._direct))
+                self._tools = self._listed(self._runtime.tool_definitions("mcp", direct=self._direct, meta=self._meta))
             except Exception:
                 logger.exception("the list of tools could not be made; clients see the one before")
         return self._tools
@@ -106,8 +111,9 @@ class Listing:
             client.direct = self._direct
             state = None if before is None else before.state()
             before = client.conversation = self._runtime.conversation(
-                direct=self._direct, grows=self._serving.reveal, state=state, artifacts=client.artifacts
-            )
+                direct=self._direct, meta=self._meta, grows=self._serving.reveal, state=state,
+                artifacts=client.artifacts, owner=client.runs,
+            )  # fmt: skip
         return before
 
     def instructions(self) -> str:
@@ -160,9 +166,9 @@ class Listing:
         if tool.name in _META:
             title, caller = _META[tool.name]
             tool.annotations = _hints(title, registry, caller)
-            if caller is not None:
+            if tool.name in ("execute_code", "execute_tool_plan"):
                 _add(tool, calls=CALLS_SCHEMA)
-            if caller == "code":
+            if tool.name == "execute_code":
                 _add(tool, session=SESSION_SCHEMA)
                 if self._has_sandbox():
                     tool.description = (tool.description or "").replace(_AFRESH, _AFRESH_OR_NOT)
