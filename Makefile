@@ -49,6 +49,8 @@ soak: compiled
 	$(PYTEST) -m generated --hypothesis-profile soak --timeout 0 $(WORKERS)
 	CALLGATE_NURSERY_RUNS=10000 $(PYTEST) --timeout 0 tests/guard/test_a_program_is_a_nursery.py
 	PYTHONPATH=tests $(BIN)/python -m fast_path --programs 20000
+	PYTHONPATH=tests $(BIN)/python -m replays --programs 20000
+	PYTHONPATH=tests $(BIN)/python -m durable.kill --moments 1000
 
 # each process that a test starts reads these
 compiled: $(VENV)/.test

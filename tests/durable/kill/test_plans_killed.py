@@ -1,0 +1,16 @@
+"""Runs of plans survive SIGKILL: 25 moments, the same by seed. See `durable.kill`."""
+
+from __future__ import annotations
+
+import pytest
+
+from durable.kill.campaigns import campaign
+from durable.kill.programs import PROGRAMS
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+def test_plans_lose_and_repeat_nothing_when_they_are_killed() -> None:
+    names = ",".join(name for name, program in PROGRAMS.items() if program.path == "plan")
+    code, said = campaign("--moments", "25", "--seed", "1", "--programs", names)
+    assert code == 0, said
