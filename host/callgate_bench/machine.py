@@ -36,7 +36,7 @@ def describe() -> str:
         f"Python {platform.python_version()}",
         *(
             f"{name} {version}"
-            for name in ("callgate", "anyio", "pydantic-monty", "langgraph")
+            for name in ("callgate", "anyio", "pydantic-monty", "langgraph", "dbos")
             if (version := _version(name))
         ),
         _output_of("bwrap", "--version"),

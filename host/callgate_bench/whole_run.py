@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -59,7 +59,7 @@ class Asked:
     command: str = ""
 
 
-_BESIDE = ("monty", "langgraph")
+_BESIDE = ("monty", "langgraph", "dbos")
 """Peers that single things are measured beside, and that pip installs."""
 
 FULL_RUN = Asked(
@@ -118,7 +118,12 @@ async def _run(asked: Asked, results: Results, on_progress: Callable[[str], None
     listed = [each for each in MODES if each.name in asked.modes]
     listed += [each for each in PEERS if each.name in asked.peers]
     wanted = [each for each in listed if asked.workloads or each.name in _BESIDE]
-    environments: dict[str, Environment] = {each.name: await ready(each, on_progress=on_progress) for each in wanted}
+    environments: dict[str, Environment] = {}
+    for each in wanted:
+        taken = (
+            replace(each, cannot="") if each.name in _BESIDE else each
+        )  # in the workloads its seat says that it cannot
+        environments[each.name] = await ready(taken, on_progress=on_progress)
     if asked.workloads:
         async with AsyncExitStack() as stack:
             talk = await stack.enter_async_context(talking(asked.wire, asked.model))

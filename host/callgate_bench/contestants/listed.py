@@ -104,6 +104,12 @@ PEERS: tuple[Listed, ...] = (
         about="the plan, built into a graph with a node for every step; it runs in supersteps, and nothing confines it",
     ),
     Listed(
+        name="dbos", title="DBOS on SQLite", mode="code", confined="none", module="dbos_workflow",
+        requirements=("dbos>=3.4",),
+        about="workflows whose steps are committed to SQLite; durable runs are measured beside it",
+        cannot="it makes a developer's functions durable, and takes no program or plan from a model",
+    ),
+    Listed(
         name="bubblewrap", title="bubblewrap and Python", mode="code", confined="kernel", module="",
         about="a bare Python in namespaces of its own",
         cannot="it starts a process and has no tools: a program can use what it was started with, and print",

@@ -68,6 +68,9 @@ class Sizes:
         dag_steps: of a plan with slow tools.
         loop_length: turns of a loop that only computes.
         searches: queries of each set that are timed.
+        durable_calls: of a durable run.
+        waiting_runs: whose memory is counted.
+        listed_runs: among which a page is listed.
     """
 
     runs: int
@@ -77,11 +80,33 @@ class Sizes:
     dag_steps: int = 1000
     loop_length: int = 300_000
     searches: int = 400
+    durable_calls: int = 1000
+    waiting_runs: int = 2000
+    listed_runs: int = 100_000
 
 
-FULL = Sizes(runs=400, few=25, calls=100_000, plan_steps=(1000, 100_000), loop_length=4_000_000, searches=10_000)
+FULL = Sizes(
+    runs=400,
+    few=25,
+    calls=100_000,
+    plan_steps=(1000, 100_000),
+    loop_length=4_000_000,
+    searches=10_000,
+    waiting_runs=10_000,
+)
 QUICK = Sizes(runs=60, few=5, calls=10_000, plan_steps=(1000, 10_000))
-TINY = Sizes(runs=2, few=1, calls=20, plan_steps=(10, 30), dag_steps=30, loop_length=1000, searches=5)
+TINY = Sizes(
+    runs=2,
+    few=1,
+    calls=20,
+    plan_steps=(10, 30),
+    dag_steps=30,
+    loop_length=1000,
+    searches=5,
+    durable_calls=20,
+    waiting_runs=10,
+    listed_runs=300,
+)
 
 
 @dataclass(slots=True)
@@ -92,6 +117,7 @@ class Bench:
         sizes: how often.
         monty: its process.
         langgraph: its process.
+        dbos: its process.
         calls: a folder beside which the data of the tool search is.
         sandboxes: what confined callgate's programs.
     """
@@ -99,6 +125,7 @@ class Bench:
     sizes: Sizes
     monty: PeerProcess
     langgraph: PeerProcess
+    dbos: PeerProcess
     calls: Path = CALLS
     sandboxes: list[str] = field(default_factory=list)
 

@@ -11,6 +11,7 @@ from callgate_bench.contest.process import PeerFailed, PeerProcess, plain
 from callgate_bench.figures import Row
 from callgate_bench.singles import plans, programs
 from callgate_bench.singles.bench import CALLS, Bench, BenchFailed, NotMeasured, Sizes
+from callgate_bench.singles.durable import durable
 from callgate_bench.singles.search import search
 from callgate_bench.singles.written import written
 
@@ -33,6 +34,7 @@ MEASURES: dict[str, Callable[[Bench], Awaitable[list[Row]]]] = {
     "docker": programs.docker,
     "loop": programs.loop,
     "stall": plans.stall,
+    "durable": durable,
     "search": search,
 }
 """By the names that `--only` takes, in the order of the table. Each takes a `Bench` and gives rows."""
@@ -63,10 +65,14 @@ async def run(
         folder = (packages or {}).get(name, "")
         return PeerProcess(f"callgate_bench.contestants.{module}", packages=folder, answer_seconds=60)
 
-    async with peer("monty", "monty") as monty, peer("langgraph", "langgraph_graph") as langgraph:
-        await monty.begin()
-        await langgraph.begin()
-        bench = Bench(sizes, monty, langgraph, calls)
+    async with (
+        peer("monty", "monty") as monty,
+        peer("langgraph", "langgraph_graph") as langgraph,
+        peer("dbos", "dbos_workflow") as dbos,
+    ):
+        for each in (monty, langgraph, dbos):
+            await each.begin()
+        bench = Bench(sizes, monty, langgraph, dbos, calls)
         for name in only:
             on_progress(name)
             try:
