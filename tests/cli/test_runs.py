@@ -159,8 +159,8 @@ def test_a_second_decision_is_told_of_the_first(cli: Command) -> None:
 def test_of_several_calls_one_has_to_be_named_and_the_beginning_of_its_name_is_enough(cli: Command) -> None:
     run = asleep(cli, TWO)
     refused = cli(*DURABLE, "approve", run)
-    assert (refused.status, refused.error) == (2, f"run {run} has 2 calls that waits for approval")
-    names = re.findall(r"([0-9a-f]{16}-0) wipe", refused.tip)
+    assert (refused.status, refused.error) == (2, f"run {run} has 2 calls that wait for approval")
+    names = re.findall(r"([0-9a-f]{32}-0) wipe", refused.tip)
     assert len(names) == 2
     assert cli(*DURABLE, "approve", run, names[0][:8], "--by", "ann").status == 0
     assert cli(*DURABLE, "deny", run, "--by", "ann").status == 0

@@ -332,7 +332,7 @@ async def test_of_two_decisions_the_first_holds_and_the_other_is_told(store: Sto
     (stored,) = (await store.load("a")).approvals
     assert stored.decision is not None
     verb, by, why = ("granted", "Ada", "fine") if stored.decision.granted else ("denied", "Bob", "never")
-    assert told == [f"{verb} by {by} at {NOW:.0f}: {why}"]
+    assert told == [f"{verb} by {by} at 2023-11-14 22:13:20 UTC: {why}"]
 
 
 async def test_a_decision_after_the_expiry_is_refused(store: Store) -> None:

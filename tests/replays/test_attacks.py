@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+import anyio
 import pytest
 
 from callgate import tool
@@ -54,4 +55,7 @@ async def test_what_the_page_calls_open_is_not_always_the_same(name: str, record
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="a constant since Python 3.12")
 async def test_the_hash_of_none_is_an_address_on_python_3_11(recorder: Recorder) -> None:
+    command = [sys.executable, "-c", "print(hash(None))"]
+    if len({(await anyio.run_process(command)).stdout for _ in range(4)}) == 1:
+        pytest.skip("this Python always lies at the same addresses")
     assert (await recorder.check(Program("print(hash(None))"), 1)).faults

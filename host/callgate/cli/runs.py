@@ -345,7 +345,9 @@ def _chosen(run: Run[Any], calls: Any, name: str | None, what: str) -> PendingCa
         raise Stop(f"run {run.id} has no call {what}; its status is {run.status}", tip)
     if not fitting:
         raise Stop(f"run {run.id} has no call {name!r} {what}", f"name one of these: {listed}")
-    raise Stop(f"run {run.id} has {len(fitting)} calls {what}", f"name one of these: {listed}")
+    raise Stop(
+        f"run {run.id} has {len(fitting)} calls {what.replace('waits', 'wait', 1)}", f"name one of these: {listed}"
+    )
 
 
 def _said(verb: str, call: PendingCall, more: str = "") -> int:

@@ -50,7 +50,7 @@ async def test_a_program_has_a_line_for_each_decision(tmp_path: Path) -> None:
     assert [each["status"] for each in found if each["kind"] == "outcome"] == [
         "succeeded", "succeeded", "succeeded", "denied"
     ]  # fmt: skip
-    assert (last["ok"], last["error"], last["calls"], last["path"]) == (False, "ToolError", 4, "plan")
+    assert (last["ok"], last["error"], last["calls"], last["path"]) == (False, "ApprovalDenied", 4, "plan")
     assert len({each["run"] for each in found if "run" in each}) == 1
     assert checked(log.path).ok
 
