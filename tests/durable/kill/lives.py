@@ -234,9 +234,11 @@ class Lives:
         return [str(path.relative_to(self.folder)) for path in self.folder.rglob("*") if path.name not in mine]
 
 
-def adopt_orphans() -> None:
-    """Make what killed processes leave children of this process, so that `orphans` sees them."""
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+def adopt_orphans(on: bool = True) -> None:
+    """Make what killed processes leave children of this process, so that `orphans` sees them. Those that it has are
+    of other tests."""
+    _started.update(_children())
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(on), 0, 0, 0)
 
 
 async def orphans(seconds: float) -> list[str]:
@@ -249,15 +251,20 @@ async def orphans(seconds: float) -> list[str]:
         await anyio.sleep(0.005)
 
 
-def _adopted() -> list[str]:
-    """Children of this process that it did not start."""
-    children: list[str] = []
+def _children() -> set[int]:
+    """Children of this process."""
+    children: set[int] = set()
     for task in Path("/proc/self/task").iterdir():
         with contextlib.suppress(FileNotFoundError):  # a thread that has ended meanwhile
-            children += (task / "children").read_text().split()
+            children.update(map(int, (task / "children").read_text().split()))
+    return children
+
+
+def _adopted() -> list[str]:
+    """Children of this process that it did not start."""
     found: list[str] = []
-    for child in children:
+    for child in _children() - _started:
         with contextlib.suppress(FileNotFoundError, ChildProcessError):
-            if int(child) not in _started and not os.waitpid(int(child), os.WNOHANG)[0]:
+            if not os.waitpid(child, os.WNOHANG)[0]:
                 found.append(Path(f"/proc/{child}/cmdline").read_text().replace("\0", " ")[:200] or f"process {child}")
     return found

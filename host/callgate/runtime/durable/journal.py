@@ -28,7 +28,7 @@ import anyio
 
 from callgate.durable.sealing import call_digest
 from callgate.durable.store import CallKey, Change, Consumed, Held, RunHistory, StateChange, Store, StoredCall
-from callgate.errors import DurableError, ReplayDiverged, ToolError, UnknownOutcome
+from callgate.errors import ConfigurationError, DurableError, ReplayDiverged, ToolError, UnknownOutcome
 from callgate.runtime.gate.approval import Allow, Deny
 from callgate.runtime.gate.journal import KeptCall, Rests
 from callgate.runtime.gate.records import CallRecord, CallUnderWay
@@ -169,7 +169,11 @@ class RunJournal:
     # guests
 
     async def begin_in_guest(self) -> RunHistory:
-        """What a guest has received before; nothing, if a walk has come so far, and the guest begins anew."""
+        """What a guest has received before; nothing, if a walk has come so far, and the guest begins anew.
+
+        Raises:
+            ConfigurationError: the store is damaged, and cannot say what the guest received.
+        """
         if self._counts or (self._events and not self.was_in_guest):
             await self._keep(StateChange("running", forgets_events=True))
             self._history = await self._store.load(self.run_id)
@@ -178,7 +182,8 @@ class RunJournal:
         self._events, self._used = (), len(self._history.events)
         self._used_by_guest = frozenset(event.call for event in self._history.events if event.call is not None)
         for key in self._used_by_guest:
-            del self._calls[key]
+            if self._calls.pop(key).outcome is None:
+                raise ConfigurationError("what is kept of it is damaged: a call whose outcome was used has none")
         history, self._history = self._history, replace(self._history, calls=(), events=())
         return history
 
