@@ -43,7 +43,7 @@ _UNSENT_BYTES = 32 << 20
 """Bytes of replies that the guest has not read, before the host serves no further call."""
 _MAY_CALL = "await"
 """A program with this word probably makes calls."""
-_MOMENT_MILLISECONDS = 50
+_MOMENT_MILLISECONDS = 250
 _HUNG_UP = RunError(
     "GuestDied", "the program closed its wire to the host: close no file descriptor that it did not open itself"
 )
