@@ -67,8 +67,8 @@ def _launch_tier_1(control: socket.socket, settings: dict[str, Any]) -> None:
         packages = "/packages" if settings["packages"] else None
         inner = json.dumps({**settings, "packages": packages, "folders": list(folders), "staging": None})
         arguments = [EXECUTABLE, "-P", "-s", "-S", "-B", "-X", "utf8", "-c", code, inner]
-        loading = {"LD_LIBRARY_PATH": "/lib", "LD_BIND_NOW": "1", "MALLOC_ARENA_MAX": "2", "PYTHONHASHSEED": "0"}
-        os.execve(EXECUTABLE, arguments, loading | ENVIRONMENT)
+        loading = {"LD_LIBRARY_PATH": "/lib", "LD_BIND_NOW": "1", "MALLOC_ARENA_MAX": "2"}
+        os.execve(EXECUTABLE, arguments, loading | settings["hashes"] | ENVIRONMENT)
     control.close()
     os.close(proc)
     os.waitpid(child, 0)

@@ -109,13 +109,18 @@ def reply_of(method: str, params: dict[str, Any]) -> dict[str, Any]:
 
 
 class GuestProcess:
-    """One guest. Use as a context manager; `run` programs in it."""
+    """One guest. Use as a context manager; `run` programs in it.
 
-    def __init__(self) -> None:
+    Args:
+        replays: whether it hashes texts as all guests do that replay runs.
+    """
+
+    def __init__(self, *, replays: bool = False) -> None:
         code = f"import sys; sys.path.append({guest_root()!r}); import runpy; "
         code += "runpy.run_module('callgate_guest', run_name='__main__')"
         self.process = subprocess.Popen(
-            [sys.executable, "-P", "-s", "-S", "-X", "utf8", "-c", code], env={"PYTHONHASHSEED": "0"},
+            [sys.executable, "-P", "-s", "-S", "-X", "utf8", "-c", code],
+            env={"PYTHONHASHSEED": "0"} if replays else {},
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
         )  # fmt: skip
         assert self.process.stdin is not None

@@ -52,7 +52,7 @@ def replayed(code: str, events: list[dict[str, Any]] | None = None, *, order: in
     """
     chosen = random.Random(order)
     found = Replayed(events=list(events or ()))
-    with GuestProcess() as guest:
+    with GuestProcess(replays=True) as guest:
         params = {
             "code": code, "tools": TOOLS, "inputs": {},
             "replay": {"seed": SEED, "start": START, "events": len(found.events)},

@@ -166,7 +166,7 @@ got = ids[-1]
     assert (then > first + 200) != jail.kind.contained, (first, other, then)
 
 
-def test_p76_layout_is_shared_within_a_zygote_or_container_and_not_beyond_and_hashes_are_the_same(jail: Jail) -> None:
+def test_p76_layout_and_hashes_are_shared_within_a_zygote_or_container_and_not_beyond(jail: Jail) -> None:
     snippet = """
 import ctypes
 got = [hash("probe"), ctypes.c_void_p.in_dll(ctypes.CDLL(None), "stdout").value]
@@ -177,7 +177,7 @@ got = [hash("probe"), ctypes.c_void_p.in_dll(ctypes.CDLL(None), "stdout").value]
         first, again, other = own.probe(snippet), own.probe(snippet), jail.probe(snippet)
     assert (first == again) == jail.kind.one_layout
     for here, there in [(first, other)] if jail.kind.one_layout else [(first, other), (first, again)]:
-        assert here[0] == there[0]  # a run that goes on in another guest needs them: see docs/isolation.md
+        assert here[0] != there[0]
         assert here[1] != there[1]
 
 

@@ -246,6 +246,27 @@ async def test_what_a_program_left_behind_holds_no_guest_any_more() -> None:
         await pool.end(another)
 
 
+async def test_guests_of_a_pool_beside_another_count_among_the_guests_of_that_one() -> None:
+    async with pool_of(size=1, max_guests=2, queue_seconds=0.05) as (pool, counting), pool.beside(counting) as beside:
+        one, other = await pool.checkout(ALLOWANCE), await beside.checkout(ALLOWANCE)
+        assert (pool.in_use, beside.in_use) == (2, 2)
+        for full in (pool, beside):
+            with pytest.raises(SandboxBusy, match="2 programs are running"):
+                await full.checkout(ALLOWANCE)
+        with pool.holding(), beside.holding():
+            for full in (pool, beside):
+                with pytest.raises(SandboxBusy, match="all 2 guests would wait for this program"):
+                    await full.checkout(ALLOWANCE)
+        pool.checkin(one)
+        third = await beside.checkout(ALLOWANCE)
+        await beside.end(third)
+        beside.checkin(other)
+        assert (pool.in_use, beside.in_use) == (0, 0)
+        await filled(beside, 1)
+        left = list(beside._idle)
+    assert [guest.alive for guest in left] == [False]
+
+
 async def test_giving_up_in_the_queue_takes_no_place() -> None:
     async with pool_of(size=0, max_guests=1) as (pool, _):
         for _ in range(5):

@@ -38,6 +38,7 @@ from .guest_run import in_guest
 from .offer import Source, search_builtins
 from .redaction import Redaction, Redactor
 from .repair import MAX_AGE_SECONDS, After, FindRun, completed, reuse
+from .replay.guests import ReplayGuests
 from .result import NO_SANDBOX, CodeResult
 from .run import CodeRun, Language, Looks, checked_files
 from .session import Session
@@ -175,6 +176,7 @@ class Runtime(ForModels, ForPlans, ForRuns):
         self._early: set[EarlyReads] = set()
         """Calls of programs that are being written."""
         self._sandbox: tuple[Backend, WarmPool] | None = None
+        self._replay_guests: ReplayGuests | None = None
         if sandbox is None and (folders or packages):
             raise ConfigurationError("folders and packages are for programs in a sandbox: leave out sandbox=None")
         if sandbox is not None:
@@ -182,6 +184,7 @@ class Runtime(ForModels, ForPlans, ForRuns):
             size, allowance = min(pool_size, max_guests), Allowance.of(self.limits)
             warm = WarmPool(backend, allowance, size=size, max_guests=max_guests, queue_seconds=queue_seconds)
             self._sandbox = backend, warm
+            self._replay_guests = ReplayGuests(backend, warm)
         self._effects = Effects(cache_reads_until_write)
         self._threads = Threads(ended_late=self._effects.note)
         self.redaction = redaction or Redaction()
@@ -257,6 +260,8 @@ class Runtime(ForModels, ForPlans, ForRuns):
             with anyio.CancelScope(shield=True):
                 for early in list(self._early):
                     await early.close()
+                if self._replay_guests is not None:
+                    await self._replay_guests.close()
             await self._contexts.close()
             self.artifacts.clear()
 
@@ -290,6 +295,11 @@ class Runtime(ForModels, ForPlans, ForRuns):
             message = "this runtime was made with sandbox=None: it runs plans, tools, and programs that are graphs"
             raise ConfigurationError(message)
         return self._sandbox
+
+    async def _confined_for_replay(self) -> tuple[Backend, WarmPool]:
+        self._confined()
+        assert self._replay_guests is not None
+        return await self._replay_guests.opened()
 
     # programs
 
@@ -406,7 +416,7 @@ class Runtime(ForModels, ForPlans, ForRuns):
         run.tree = None  # only the fast path needs it
         if run.gate.journal is not None:
             guest = await imported("callgate.runtime.durable.guest")
-            durable: CodeResult = await guest.in_durable_guest(run, *self._confined())
+            durable: CodeResult = await guest.in_durable_guest(run, *await self._confined_for_replay())
             return durable
         return await in_guest(run, *self._confined())
 

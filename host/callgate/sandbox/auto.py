@@ -16,13 +16,15 @@ from functools import partial
 
 from callgate.errors import SandboxCrashed, SandboxError, SandboxUnavailable
 
-from .backend import Allowance, Backend, Files, Guest, python_here
+from .backend import Allowance, Backend, Files, Guest, python_here, replaying
 from .jail import JailBackend
 
 __all__ = ["DOCKER_SECONDS", "AutoBackend", "Candidate"]
 
 DOCKER_SECONDS = 2.0
 """Longest wait of ``auto`` for all answers of a Docker engine."""
+
+_NOT_RUNNING = "the sandbox is not running: it was not entered, or it was left"
 
 Candidate = Callable[[], Awaitable[Backend]]
 """Makes a backend that is not entered. Raises `SandboxError` if entering is pointless; the message says what to do."""
@@ -46,6 +48,12 @@ class AutoBackend:
         self._candidates = _by_the_rule(preimport) if candidates is None else candidates
         self.chosen: Backend | None = None
         self.reasons: dict[str, str] = {}
+
+    def replaying(self) -> Backend:
+        """See `Backend`. Only of the chosen backend."""
+        if self.chosen is None:
+            raise SandboxCrashed(_NOT_RUNNING)
+        return replaying(self.chosen)
 
     @property
     def name(self) -> str:
@@ -96,7 +104,7 @@ class AutoBackend:
     async def open(self, allowance: Allowance) -> Guest:
         """A guest of the chosen backend; raises what that backend raises."""
         if self.chosen is None:
-            raise SandboxCrashed("the sandbox is not running: it was not entered, or it was left")
+            raise SandboxCrashed(_NOT_RUNNING)
         return await self.chosen.open(allowance)
 
     async def open_with(self, allowance: Allowance, files: Files) -> Guest:

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 import callgate_guest.wire
+from callgate.errors import ConfigurationError
 from callgate.limits import Limits
 
 __all__ = [
-    "HASH_SEED", "Allowance", "Backend", "Collected", "Files", "Guest", "GuestExit", "Listener", "Stream", "Usage",
-    "guest_command", "inherited_environment", "python_here",
+    "Allowance", "Backend", "Collected", "Files", "Guest", "GuestExit", "Listener", "Stream", "Usage", "guest_command",
+    "hash_seed", "inherited_environment", "python_here", "replaying",
 ]  # fmt: skip
 
 Stream = Literal["wire", "output"]
@@ -129,13 +130,18 @@ class Guest(Protocol):
         """Kill the guest, wait until nothing of it is left, and return how it ended. May be called again."""
 
 
-HASH_SEED = {"PYTHONHASHSEED": "0"}
-"""Variable of a guest's first process: programs have the same hashes in all guests, so a set of texts has one order."""
+def hash_seed(replays: bool) -> dict[str, str]:
+    """Environment variable of a guest's first process that decides how texts are hashed.
+
+    A run that can be replayed needs the same hashes in each guest, so that a set of texts has one order. All other
+    guests have random hashes.
+    """
+    return {"PYTHONHASHSEED": "0"} if replays else {}
 
 
-def inherited_environment() -> dict[str, str]:
-    """This process's environment, for `guest_command`."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")} | HASH_SEED
+def inherited_environment(replays: bool = False) -> dict[str, str]:
+    """This process's environment, for `guest_command`; for `replays`, see `hash_seed`."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")} | hash_seed(replays)
 
 
 def python_here() -> str:
@@ -146,7 +152,7 @@ def python_here() -> str:
 def guest_command(code: str, *flags: str, executable: str = "") -> list[str]:
     """The command of a Python that runs `code`, which may import the guest.
 
-    Give it no variable ``PYTHON...`` but `HASH_SEED`: it looks at them.
+    Give it no variable ``PYTHON...`` but those of `hash_seed`: it looks at them.
 
     Args:
         code: statements.
@@ -163,6 +169,9 @@ class Backend(Protocol):
 
     A backend whose guests may have files has the verb ``async open_with(allowance: Allowance, files: Files) -> Guest``:
     like `open`, and the guest alone finds the files, read-only, below ``/input``.
+
+    A backend whose guests can replay runs has the verb ``replaying() -> Backend``: another backend with the same
+    options, not entered, whose guests all hash texts alike (see `hash_seed`).
 
     A backend may have more attributes. Models read `python`: the version of Python in its guests (``3.11``; empty
     while unknown); and `packages`: names and versions of what guests can import (``("numpy 2.1.0",)``). `callgate
@@ -187,3 +196,15 @@ class Backend(Protocol):
     async def __aenter__(self) -> Backend: ...
 
     async def __aexit__(self, *_: object) -> None: ...
+
+
+def replaying(backend: Backend) -> Backend:
+    """A backend like this one, whose guests can replay runs. Raises `ConfigurationError` if there is none."""
+    make = getattr(backend, "replaying", None)
+    if make is None:
+        raise ConfigurationError(
+            f"the sandbox {backend.name!r} cannot replay runs, since it has no method replaying(): "
+            "use sandbox='jail' or 'docker'"
+        )
+    other: Backend = make()
+    return other

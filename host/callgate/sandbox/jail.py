@@ -74,6 +74,16 @@ class JailBackend:
         self.tier = 0
         self.reasons: dict[int, str] = {}
 
+    def replaying(self) -> JailBackend:
+        """See `Backend`. Once this one is entered: of the same tier."""
+        settings = self._settings
+        other = JailBackend(
+            tier=self.tier or (self._tiers[0] if len(self._tiers) == 1 else None), packages=settings.packages,
+            preimport=settings.preimport, folders=dict(settings.folders),
+        )  # fmt: skip
+        other._settings = replace(other._settings, replays=True)
+        return other
+
     @property
     def description(self) -> str:
         return _DESCRIPTIONS.get(self.tier, "jail, not started")

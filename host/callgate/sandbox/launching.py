@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
-from .backend import HASH_SEED, guest_command
+from .backend import guest_command, hash_seed
 from .staging import Staging
 
 __all__ = ["ZygoteSettings", "end_at_once", "launched", "launched_ahead"]
@@ -31,12 +31,14 @@ class ZygoteSettings:
         packages: a site-packages folder of the host that guests may import from, read-only.
         preimport: modules that the zygote imports before it forks.
         folders: folders of the host that guests may read, by their names below ``/input``. Only in tier 1.
+        replays: see `hash_seed`.
     """
 
     tier: int
     packages: str | None = None
     preimport: tuple[str, ...] = ()
     folders: tuple[tuple[str, str], ...] = ()
+    replays: bool = False
 
     def __post_init__(self) -> None:
         if self.packages is not None:  # a zygote works in another folder
@@ -83,24 +85,25 @@ def _launch(settings: ZygoteSettings, *, brief: bool = False) -> Launched:
         with contextlib.suppress(OSError):  # a program without files needs no place for them
             staging = Staging()
     try:
-        process, control = _started()
+        process, control = _started(hash_seed(settings.replays))
     except BaseException:
         if staging is not None:
             staging.remove()
         raise
     told = {**asdict(settings), "brief": brief, "staging": staging and staging.folder}
+    told["hashes"] = hash_seed(told.pop("replays"))
     with contextlib.suppress(OSError):  # it ended at once, which its zygote sees
         control.send(json.dumps(told).encode())
     return process, control, staging
 
 
-def _started() -> tuple[subprocess.Popen[bytes], socket.socket]:
+def _started(hashes: dict[str, str]) -> tuple[subprocess.Popen[bytes], socket.socket]:
     ours, theirs = _control_pair()
     with theirs:
         try:
             process = subprocess.Popen(
                 guest_command(f"from callgate_guest.launching import launch; launch({theirs.fileno()})", "-S"),
-                env={"MALLOC_ARENA_MAX": "2", **HASH_SEED}, pass_fds=[theirs.fileno()], start_new_session=True, cwd="/",
+                env={"MALLOC_ARENA_MAX": "2", **hashes}, pass_fds=[theirs.fileno()], start_new_session=True, cwd="/",
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             )  # fmt: skip
         except BaseException:

@@ -93,6 +93,8 @@ class WarmPool:
         self._allowance = allowance
         self._size = size
         self.max_guests = max_guests
+        self._places = self
+        """The pool that counts the guests in use: this one, or the one that this is beside."""
         self._queue_seconds = queue_seconds
         self.on_miss: Callable[[], None] = lambda: None
         """Called when a guest is opened while a run waits for it."""
@@ -107,12 +109,21 @@ class WarmPool:
     @property
     def in_use(self) -> int:
         """Guests that have a run or a session, or are being opened for one."""
-        return self.max_guests - self._slots.value
+        return self.max_guests - self._places._slots.value
 
     @property
     def idle(self) -> int:
         """Guests that are ready now."""
         return len(self._idle)
+
+    def beside(self, backend: Backend) -> WarmPool:
+        """A pool of another backend's guests, which count among this pool's `max_guests`."""
+        other = WarmPool(
+            backend, self._allowance, size=self._size, max_guests=self.max_guests, queue_seconds=self._queue_seconds
+        )
+        other.on_miss = lambda: self.on_miss()
+        other._places = self._places
+        return other
 
     async def __aenter__(self) -> WarmPool:
         # these belong to one event loop, and the pool may be entered again in another
@@ -148,7 +159,7 @@ class WarmPool:
             SandboxError: no guest can be opened.
         """
         try:
-            self._slots.acquire_nowait()
+            self._places._slots.acquire_nowait()
         except anyio.WouldBlock:
             await self._queue()
         try:
@@ -170,12 +181,12 @@ class WarmPool:
             self.on_miss()
             return await self._backend.open(allowance)
         except BaseException:
-            self._slots.release()
+            self._places._slots.release()
             raise
 
     async def _queue(self) -> None:
         """Wait for a place. Raises `SandboxBusy`."""
-        most, queued = self.max_guests, _Queued(self)
+        most, queued = self.max_guests, _Queued(self._places)
         if queued.never_comes():
             raise SandboxBusy(
                 f"{'the one guest' if most == 1 else f'all {most} guests'} would wait for this program, or for others "
@@ -184,7 +195,7 @@ class WarmPool:
         _queues.append(queued)
         try:
             with anyio.move_on_after(self._queue_seconds) as scope:
-                await self._slots.acquire()
+                await self._places._slots.acquire()
         finally:
             _queues.remove(queued)
         if scope.cancelled_caught:
@@ -196,7 +207,7 @@ class WarmPool:
     @contextmanager
     def holding(self) -> Iterator[None]:
         """A block in which a program runs on a guest of this pool: what its calls start is waited for by that guest."""
-        before, held = _held.get(), _Held(self)
+        before, held = _held.get(), _Held(self._places)
         _held.set((*before, held))
         try:
             yield
@@ -207,7 +218,7 @@ class WarmPool:
     def checkin(self, guest: Guest) -> None:
         """The run is over: kill the guest now, and close it in the background."""
         guest.kill()
-        self._slots.release()
+        self._places._slots.release()
         self._end(guest)
 
     async def end(self, guest: Guest) -> GuestExit:
@@ -215,7 +226,7 @@ class WarmPool:
         try:
             return await guest.aclose()
         finally:
-            self._slots.release()
+            self._places._slots.release()
 
     def _end(self, guest: Guest) -> None:
         self._ending.append(guest)

@@ -6,6 +6,7 @@ Confines nothing by itself. Memory and processor time of a child are limited, no
 from __future__ import annotations
 
 import contextlib
+import copy
 import math
 import os
 import resource
@@ -76,11 +77,18 @@ class ProcessBackend:
 
     def __init__(self) -> None:
         self._guests: list[ChildGuest] = []
+        self._replays = False
 
     def command(self, code: str) -> list[str]:
         """The command of a guest: one that ends up as this Python, which runs `code`, in the same process or in the
         same session, with the same stdin, stdout and stderr."""
         return guest_command(code, executable=sys.executable)
+
+    def replaying(self) -> Self:
+        """See `Backend`."""
+        other = copy.copy(self)
+        other._guests, other._replays = [], True
+        return other
 
     async def __aenter__(self) -> Self:
         return self
@@ -103,7 +111,7 @@ class ProcessBackend:
         try:
             process = subprocess.Popen(  # noqa: ASYNC220 (a fork and an exec)
                 command, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True, cwd=scratch.name,
-                preexec_fn=limit, env=inherited_environment(),
+                preexec_fn=limit, env=inherited_environment(self._replays),
             )  # fmt: skip
         except BaseException as error:
             pipes.close()

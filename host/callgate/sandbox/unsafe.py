@@ -22,5 +22,8 @@ class UnsafeBackend(ProcessBackend):
     description = "NOTHING confines the program: it may do whatever this user may do"
 
     async def __aenter__(self) -> Self:
-        warnings.warn("sandbox='unsafe': programs run with all of this user's rights", UnsandboxedWarning, stacklevel=3)
+        if not self._replays:  # the backend that this is made from has warned
+            warnings.warn(
+                "sandbox='unsafe': programs run with all of this user's rights", UnsandboxedWarning, stacklevel=3
+            )
         return self

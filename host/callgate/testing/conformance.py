@@ -7,13 +7,14 @@ import pytest
 from callgate.sandbox.backend import Backend
 from callgate.sandbox.self_test import ATTEMPTS, prove
 
+from .replaying import Replays
 from .verbs import KeepsItsVerbs
 from .with_files import HasFiles
 
 __all__ = ["BackendConformance"]
 
 
-class BackendConformance(KeepsItsVerbs, HasFiles):
+class BackendConformance(KeepsItsVerbs, HasFiles, Replays):
     """Tests of a backend. Make a subclass whose name begins with ``Test``, with `make_backend`::
 
         class TestMine(BackendConformance):

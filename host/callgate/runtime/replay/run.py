@@ -293,5 +293,6 @@ async def replayable(
         run.findings = run.check(runtime._language, session=False, replays=True)
         if (stopped := run.check_failure(runtime.backend.description)) is not None:
             return stopped, history or History()
-    result = await watched(run.gate, in_guest(run, *runtime._confined(), drive), "code", code, run.inputs)
+    guests = await runtime._confined_for_replay()
+    result = await watched(run.gate, in_guest(run, *guests, drive), "code", code, run.inputs)
     return replace(result, redactor=runtime.redactor), made[0].history

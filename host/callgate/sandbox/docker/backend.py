@@ -17,6 +17,7 @@ import secrets
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 import anyio
@@ -104,6 +105,10 @@ class DockerBackend:
         if folders and per == "tenant":
             raise ConfigurationError(f"folders: {NO_FILES}")
         self._docker_host = docker_host
+        self._another = partial(
+            DockerBackend, image=image, docker_host=docker_host, runtime=runtime, per=per, cpus=cpus,
+            preimport=preimport, folders=folders, packages=packages,
+        )  # fmt: skip
         self._id = secrets.token_hex(8)
         self._in_doubt = False  # whether there may be a container that is not in `_containers`
         self._wanted = ContainerSettings(image=image, runtime=runtime, per=per, cpus=cpus, preimport=tuple(preimport),
@@ -119,6 +124,12 @@ class DockerBackend:
         self._about: dict[str, Any] = {}
         self._changed = anyio.Event()
         self._starts = anyio.Semaphore(_STARTS)
+
+    def replaying(self) -> DockerBackend:
+        """See `Backend`."""
+        other = self._another()
+        other._wanted = other._settings = replace(other._wanted, replays=True)
+        return other
 
     @property
     def description(self) -> str:

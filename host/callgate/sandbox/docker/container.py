@@ -15,7 +15,7 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from callgate.errors import ConfigurationError, SandboxCrashed, SandboxUnavailable
-from callgate.sandbox.backend import Allowance
+from callgate.sandbox.backend import Allowance, hash_seed
 from callgate_guest import frames
 from callgate_guest.frames import Frame, frame
 
@@ -202,6 +202,7 @@ def _create(api: Any, settings: ContainerSettings, allowance: Allowance, room: i
         user=NOBODY,
         hostname="sandbox",
         working_dir="/",
+        environment=hash_seed(settings.replays),
         labels=settings.labels,
         stdin_open=True,
         network_disabled=True,

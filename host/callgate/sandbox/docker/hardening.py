@@ -87,6 +87,7 @@ class ContainerSettings:
         labels: labels of the containers, by which `sweep` finds them.
         folders: folders of the engine's machine, by their names below /input.
         packages: a folder of packages on the engine's machine, for /packages.
+        replays: see `callgate.sandbox.backend.hash_seed`.
     """
 
     image: str
@@ -97,6 +98,7 @@ class ContainerSettings:
     labels: dict[str, str] = field(default_factory=dict)
     folders: tuple[tuple[str, str], ...] = ()
     packages: str | None = None
+    replays: bool = False
 
 
 def container_options(allowance: Allowance, settings: ContainerSettings, room: int = 0) -> dict[str, Any]:
