@@ -16,6 +16,8 @@ from callgate import ConfigurationError, Runtime, Tool, ToolError, tool
 from callgate.durable.memory import MemoryStore
 from callgate.durable.store import Change, Held, StateChange, StoredCall
 from callgate.errors import AlreadyDecided, RunNotFound, StoreFailed
+from callgate.runtime.durable.host import RunsHost
+from callgate.runtime.durable.runs import Runs
 from callgate.runtime.gate.journal import CurrentCall, current_call
 from runtime.durable.crashed import Diary, as_it_was
 from runtime.durable.waiting import becomes, until
@@ -97,11 +99,25 @@ async def test_a_key_stands_for_one_job() -> None:
         assert desk.made == ["a"]
         with pytest.raises(ConfigurationError, match="another text: a key stands for one job"):
             await runtime.start('await send(to="b")', key="order-17", inputs={"n": 1})
-        with pytest.raises(ConfigurationError, match="another inputs"):
+        with pytest.raises(ConfigurationError, match="which has other inputs"):
             await runtime.start('await send(to="a")', key="order-17", inputs={"n": 2})
         other = await runtime.start('await send(to="c")', key="order-17", belongs_to="bob")
         assert other.id != first.id
         assert (await other.wait()).ok
+
+
+async def test_a_command_that_is_refused_for_its_key_does_not_go_on_with_the_run_of_that_key() -> None:
+    store, run, desk = await crashed('await put(to="a")', key="order-17")
+    before = (await store.find(run)).epoch
+    async with opened(desk) as runtime:
+        host = RunsHost(runtime, store, serves=False)
+        await host.open()
+        with pytest.raises(ConfigurationError, match="another text"):
+            await Runs(host).start("1 + 1", key="order-17")
+        assert (await (await Runs(host).start("1 + 1")).wait()).value == 2
+        await host.close()
+    assert (await store.find(run)).epoch == before
+    assert desk.made == ["a"]
 
 
 async def test_what_was_at_work_when_the_process_ended_needs_attention_until_it_is_settled() -> None:

@@ -14,7 +14,7 @@ import json
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
@@ -64,7 +64,7 @@ class RunsHost:
         self.runtime = runtime
         self.store = store
         self.beside: dict[str, Beside] = {}
-        """By the ids of the runs that this process started and that have not ended."""
+        """By the ids of the runs that this process started or goes on with, and that have not ended."""
         self._own: set[str] | None = None if serves else set()
         """The runs that were begun here and have not ended, where others are not taken up."""
         self._live: dict[str, LiveRun | None] = {}
@@ -158,10 +158,22 @@ class RunsHost:
         """Something has happened: ask at once."""
         self._poke.set()
 
-    async def add(self, run: StoredRun) -> StoredRun:
-        """Keep a new run and begin it; or return the one that has its key, and see that it goes on."""
+    async def add(
+        self, run: StoredRun, beside: Beside | None = None, check: Callable[[StoredRun], None] = lambda _: None
+    ) -> StoredRun:
+        """Keep a new run and begin it; or return the one that has its key, and see that it goes on.
+
+        Args:
+            run: the new one.
+            beside: what the run has in this process alone; a run that has its own here keeps that.
+            check: receives the run that has the key, and raises if that is another job; it then does not go on.
+        """
         with anyio.CancelScope(shield=True):  # a run that is taken must also begin
             kept = await self.store.add(run, takes=self._has_room)
+        if kept.run.id != run.id:
+            check(kept.run)
+        if beside is not None and kept.run.status not in ENDED:
+            self.beside.setdefault(kept.run.id, beside)
         self.begin(kept.run.id, kept.held)
         return kept.run
 

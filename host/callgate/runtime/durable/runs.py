@@ -235,12 +235,7 @@ class Runs:
                 for used, allowed in zip((counts[0], sum(counts)), most, strict=True):
                     if used >= allowed:
                         raise LimitReached("max_background_runs", allowed, used)
-            if beside is not None:
-                self._host.beside[row.id] = beside
-            kept = await self._host.add(row)
-        if kept.id != row.id:
-            self._host.beside.pop(row.id, None)
-            _must_be_the_same(kept, row)
+            kept = await self._host.add(row, beside, lambda known: _must_be_the_same(known, row))
         return Run(self._host, kept)
 
     async def get(self, run: str) -> Run[Any]:
@@ -458,12 +453,12 @@ def _read(files: Mapping[str, Any]) -> dict[str, str]:
 def _must_be_the_same(known: StoredRun, new: StoredRun) -> None:
     """Raise `ConfigurationError` if a key was used for something else."""
     before, now = json.loads(known.options), json.loads(new.options)
-    other = [name for name in ("inputs", "files") if before[name] != now[name]]
+    other = [f"other {name}" for name in ("inputs", "files") if before[name] != now[name]]
     if (known.kind, known.text) != (new.kind, new.text):
-        other.insert(0, "text")
+        other.insert(0, "another text")
     if other:
         raise ConfigurationError(
-            f"the key {new.key!r} is that of run {known.id}, which has another {other[0]}: a key stands for one job; "
+            f"the key {new.key!r} is that of run {known.id}, which has {other[0]}: a key stands for one job; "
             "use another key"
         )
 
