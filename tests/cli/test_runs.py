@@ -95,7 +95,8 @@ def test_a_run_that_sleeps_says_how_to_approve_it_and_goes_on_once_somebody_has(
     with cli.start(*started("--key", "order-17", "-c", WIPE)) as (process, _):
         run = until_pending(cli)
         done = cli(*DURABLE, "approve", "order-17", "--by", "ann")
-        assert (done.status, done.err) == (0, f'approved wipe(table="users") of run {run}\n')
+        assert (done.status, done.err.splitlines()[0]) == (0, f'approved wipe(table="users") of run {run}')
+        assert done.err.endswith(f"if there is none: callgate runs --durable runs.db resume {run}, with its --tools\n")
         ended = finished(process)
     assert (ended.status, ended.out) == (0, "before\nwiped users\n")
     assert f'run {run}: waits for the approval of wipe({{"table":"users"}})\n' in ended.err
@@ -189,14 +190,43 @@ def test_a_call_in_flight_at_a_crash_is_settled(cli: Command, settled: list[str]
         ended = finished(process)
     assert (ended.status, ended.out) == (status, ends)
     assert "nobody knows whether it was done" in ended.err
+    assert "with one of --happened JSON, --again, --fail TEXT" in ended.err
     assert status == 0 or "the bank says no" in ended.error
+
+
+def test_a_call_in_flight_at_a_kill_is_settled_after_the_run_was_taken_up_and_the_refusal_before_that_says_so(
+    cli: Command,
+) -> None:
+    (cli.folder / "bank.py").write_text(CRASHING)
+    with cli.start(*started("--key", "k", "--tools", "bank.py", "-c", "await pay(5)")) as (process, _):
+        assert finished(process).status == 9
+    early = cli(*DURABLE, "settle", "k", "--again")
+    assert early.error.endswith("has no call whose outcome is unknown; its status is running")
+    assert "if its process was killed, `callgate runs --durable runs.db resume run_" in early.tip
+
+
+def test_a_run_whose_tool_is_gone_says_how_to_resume_it(cli: Command) -> None:
+    run = asleep(cli)
+    (cli.folder / "bank.py").write_text(CRASHING)
+    assert cli(*DURABLE, "approve", run, "--by", "ann").status == 0
+    with cli.start(*DURABLE, "resume", run, "--tools", "bank.py") as (process, _):
+        deadline = time.monotonic() + SECONDS
+        while "needs_attention" not in cli(*DURABLE, "list").out:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)  # another process brings it about
+        assert cli(*DURABLE, "resume", run, "--tools", "tools.py").out.endswith("wiped users\n")
+        ended = finished(process)
+    assert "the tool 'wipe' does not exist any more" in ended.err
+    assert f"  mend it, then:  callgate runs --durable runs.db resume {run}" in ended.err
+    assert "settle" not in ended.err
 
 
 def test_a_cancelled_run_ends_without_any_process_at_it(cli: Command) -> None:
     run = asleep(cli)
     assert cli(*DURABLE, "cancel", run).status == 0
     assert shown(cli, run)["status"] == "cancelled"
-    assert cli(*DURABLE, "cancel", run).status == 1
+    again = cli(*DURABLE, "cancel", run)
+    assert (again.status, again.error) == (1, f"run {run!r} was cancelled already")
     assert cli(*DURABLE, "approve", run).status != 0
 
 
@@ -240,6 +270,11 @@ def test_what_a_program_says_about_its_end_has_one_line(cli: Command) -> None:
     assert "\x1b" not in shown
 
 
+def test_the_time_that_is_left_for_an_answer_is_shown_in_two_units(cli: Command) -> None:
+    asleep(cli)
+    assert re.search(r"asked \d+ s ago, expires in 6 d 23 h\n", cli(*DURABLE, "pending").out)
+
+
 def test_who_decides_sees_how_much_of_long_arguments_is_missing(cli: Command) -> None:
     asleep(cli, f"await wipe(table='{'x' * 5_000}')")
     assert "1,013 characters not shown: --json has them" in cli(*DURABLE, "pending").out
@@ -266,10 +301,11 @@ def test_runs_that_ended_long_ago_are_deleted(cli: Command) -> None:
         ([*DURABLE, "show", "run_x"], "there is no run 'run_x'", "`callgate runs --durable runs.db list`"),
         ([*DURABLE, "approve", "run_x"], "there is no run 'run_x'", "list"),
         ([*DURABLE, "approve", "k", "--arguments", "5"], "--arguments '5' is not an object", '{"NAME": VALUE'),
-        ([*DURABLE, "approve", "k", "--arguments", "{"], "--arguments '{' is not JSON", "quotes"),
+        ([*DURABLE, "approve", "k", "--arguments", "{"], "--arguments '{' is not JSON", '{"NAME": VALUE}'),
         ([*DURABLE, "settle", "k"], "settle takes one of", "--help"),
         ([*DURABLE, "settle", "k", "--again", "--fail", "x"], "settle takes one of", "--help"),
         ([*DURABLE, "settle", "k", "--happened", "x"], "--happened 'x' is not JSON", "'\"x\"'"),
+        (["runs", "list", "--durable", "runs.db"], "No such option '--durable'", "runs --durable ... list"),
         ([*DURABLE, "settle", "k", "--again"], "has no call whose outcome is unknown; its status is waiting", "show"),
         ([*DURABLE, "prune", "--older-than", "soon"], "--older-than 'soon' is not a time", "30d"),
         (

@@ -77,8 +77,9 @@ async def test_a_file_of_another_user_that_others_may_read_is_refused(tmp_path: 
 async def test_a_file_that_is_no_database_is_refused_in_words(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("Buy milk. " * 500)
-    path.chmod(0o600)
+    path.chmod(0o644)
     assert "FILE cannot be used: it is not an SQLite database: name another file" in await refusal(path)
+    assert modes(tmp_path) == {("notes.txt", 0o644)}, "the mode of a file that is not ours has changed"
 
 
 async def test_another_programs_database_is_refused_and_left_alone(tmp_path: Path) -> None:

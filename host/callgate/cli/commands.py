@@ -129,14 +129,26 @@ def _run(arguments: Sequence[str] | None) -> int:
         emit(error.ctx.get_help())
         return Exit.OK
     except click.ClickException as error:
-        context = error.ctx if isinstance(error, click.UsageError) else None
-        explain(error.format_message(), f"{context.command_path if context else 'callgate'} --help shows what it takes")
+        explain(error.format_message(), _tip(error))
         return Exit.USAGE
     except (KeyboardInterrupt, click.Abort):
         only_end()
         return Exit.INTERRUPTED
     except OutputLost as lost:
         return _without_stdout(lost.fault)
+
+
+def _tip(error: click.ClickException) -> str:
+    """What to do about a command line that Click refuses."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if context is None:
+        return "callgate --help shows what it takes"
+    group = context.parent
+    of_group = {option for each in group.command.params for option in each.opts} if group else set()
+    if group and isinstance(error, click.NoSuchOption) and error.option_name in of_group:
+        name = context.info_name
+        return f"{error.option_name} stands before {name}: {group.command_path} {error.option_name} ... {name}"
+    return f"{context.command_path} --help shows what it takes"
 
 
 # ends

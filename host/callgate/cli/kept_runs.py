@@ -85,7 +85,7 @@ async def start_and_finish(
         run = await runs.start(
             source.code, inputs=inputs, files=options["file"], key=options["key"], tools=tools, beside=Beside(tell)
         )
-        result: CodeResult = await _result(run, options, tell)
+        result: CodeResult = await _result(runs, run, options, tell)
         return result
 
 
@@ -96,13 +96,13 @@ async def finish(
     async with opened(options, runtime) as (runs, _):
         run = await found(runs, name)
         resumed = await runs.resume(run.id, Beside(tell))
-        result: CodeResult | PlanResult = await _result(resumed, options, tell)
+        result: CodeResult | PlanResult = await _result(runs, resumed, options, tell)
         return result
 
 
-async def _result(run: Run[Any], options: Mapping[str, Any], tell: Callable[[Event], None]) -> Any:
+async def _result(runs: Runs, run: Run[Any], options: Mapping[str, Any], tell: Callable[[Event], None]) -> Any:
     if run.status not in ENDED:
-        return await _to_the_end(run, options)
+        return await _to_the_end(runs, run, options)
     say(f"run {run.id} had ended before: this is its result", "dim")
     result = await run.wait()
     if getattr(result, "logs", ""):
@@ -112,16 +112,19 @@ async def _result(run: Run[Any], options: Mapping[str, Any], tell: Callable[[Eve
     return replace(result, artifacts=[])
 
 
-async def _to_the_end(run: Run[Any], options: Mapping[str, Any]) -> Any:
+async def _to_the_end(runs: Runs, run: Run[Any], options: Mapping[str, Any]) -> Any:
     """Wait for the result of a run; say what it waits for while it sleeps, and what to do about it."""
     command = f"callgate runs --durable {options['durable']}"
     while (result := await run.rest()) is None:
         say(f"run {run.id}: {one_line(Redaction().run().text(run.reason or run.status))}", "yellow")
-        if run.status == "needs_attention":
-            say(f"  look:    {command} show {run.id}")
-            say(f"  settle:  {command} settle {run.id} --help")
-        else:
-            say(f"  look:    {command} show {run.id}")
+        say(f"  look:    {command} show {run.id}")
+        goes_on = "in another terminal; then the run goes on here. Ctrl-C leaves it as it is, for later."
+        if run.status != "needs_attention":
             say(f"  decide:  {command} approve {run.id}    or    {command} deny {run.id}")
-        say("in another terminal; then the run goes on here. Ctrl-C leaves it as it is, for later.")
+        elif await runs.unsettled(run.id):
+            say(f"  settle:  {command} settle {run.id}    with one of --happened JSON, --again, --fail TEXT")
+        else:
+            say(f"  mend it, then:  {command} resume {run.id}    with the tools of the run: --tools FILE")
+            goes_on = "in another terminal, or here after Ctrl-C, which leaves the run as it is."
+        say(goes_on)
     return result

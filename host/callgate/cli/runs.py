@@ -166,16 +166,15 @@ def pending(file: dict[str, Any], json: bool) -> int:
 @click.pass_obj
 def approve(file: dict[str, Any], run: str, call: str | None, by: str | None, arguments: str | None) -> int:
     """Let a call be made that waits for an approval. The run then goes on in the process that serves the file."""
-    edited = None if arguments is None else _json("--arguments", arguments)
+    tip = 'write {"NAME": VALUE}, with all arguments of the call'
+    edited = None if arguments is None else _json("--arguments", arguments, tip)
     if edited is not None and not isinstance(edited, dict):
-        raise Stop(
-            f"--arguments {arguments!r} is not an object", 'write {"NAME": VALUE}, with all arguments of the call'
-        )
+        raise Stop(f"--arguments {arguments!r} is not an object", tip)
 
     async def work(runs: Runs, store: SqliteStore) -> int:
-        asked = await _asked(runs, store, run, call)
+        asked = await _asked(file, runs, store, run, call)
         await runs.approve(asked.run, asked.call, by=_name(by), arguments=edited)
-        return _said("approved", asked, "with other arguments" if edited is not None else "")
+        return _said(file, "approved", asked, "with other arguments" if edited is not None else "")
 
     return _run(file, work)
 
@@ -189,9 +188,9 @@ def deny(file: dict[str, Any], run: str, call: str | None, by: str | None, reaso
     """Refuse a call that waits for an approval. It raises ApprovalDenied in the program, which may catch it."""
 
     async def work(runs: Runs, store: SqliteStore) -> int:
-        asked = await _asked(runs, store, run, call)
+        asked = await _asked(file, runs, store, run, call)
         await runs.deny(asked.run, asked.call, by=_name(by), reason=reason or "")
-        return _said("denied", asked)
+        return _said(file, "denied", asked)
 
     return _run(file, work)
 
@@ -215,9 +214,9 @@ def settle(
 
     async def work(runs: Runs, store: SqliteStore) -> int:
         known = await found(runs, run)
-        chosen = _chosen(known, await runs.unsettled(known.id), call, "whose outcome is unknown")
+        chosen = _chosen(file, known, await runs.unsettled(known.id), call, "whose outcome is unknown")
         await runs.settle(known.id, chosen.call, **how)
-        return _said("settled", chosen)
+        return _said(file, "settled", chosen)
 
     return _run(file, work)
 
@@ -303,11 +302,11 @@ def _run(file: dict[str, Any], work: _Work) -> int:
         return event_loop.run(opened_and_done)
 
 
-def _json(flag: str, text: str) -> Any:
+def _json(flag: str, text: str, tip: str = "") -> Any:
     try:
         return json.loads(text, parse_constant=_not_json)
     except (ValueError, RecursionError):
-        tip = f"text needs its quotes: {flag} '{json.dumps(text, ensure_ascii=False)}'"
+        tip = tip or f"text needs its quotes: {flag} '{json.dumps(text, ensure_ascii=False)}'"
         raise Stop(f"{flag} {text[:200]!r} is not JSON", tip) from None
 
 
@@ -325,23 +324,26 @@ def _name(by: str | None) -> str:
         raise Stop("your name on this machine is not known", "say who decides: --by NAME") from None
 
 
-async def _asked(runs: Runs, store: SqliteStore, run: str, call: str | None) -> PendingCall:
+async def _asked(file: dict[str, Any], runs: Runs, store: SqliteStore, run: str, call: str | None) -> PendingCall:
     """The call that a person decides about; one that was decided before, where no other fits."""
     known = await found(runs, run)
     asked = await runs.pending(run=known.id)
     decided = pending_calls((await store.load(known.id)).approvals)
     there = [each for each in asked if each.call.startswith((call or "").lower())]
-    return _chosen(known, asked if there or not decided else decided, call, "that waits for approval")
+    return _chosen(file, known, asked if there or not decided else decided, call, "that waits for approval")
 
 
-def _chosen(run: Run[Any], calls: Any, name: str | None, what: str) -> PendingCall:
+def _chosen(file: dict[str, Any], run: Run[Any], calls: Any, name: str | None, what: str) -> PendingCall:
     """The call with this name, or whose name begins so; without a name the only one. Raises `Stop`."""
     fitting: list[PendingCall] = [each for each in calls if each.call.startswith((name or "").lower())]
     if len(fitting) == 1:
         return fitting[0]
     listed = "; ".join(f"{each.call} {call_text_of(each)}" for each in (fitting or list(calls))[:10])
     if not calls:
-        tip = "`callgate runs --durable FILE show ID` shows its calls"
+        command = f"callgate runs --durable {file['durable']}"
+        tip = f"`{command} show {run.id}` shows its calls"
+        if run.status == "running":  # also of a process that was killed: the next one finds out
+            tip += f"; if its process was killed, `{command} resume {run.id}` with its --tools finds what is unknown"
         raise Stop(f"run {run.id} has no call {what}; its status is {run.status}", tip)
     if not fitting:
         raise Stop(f"run {run.id} has no call {name!r} {what}", f"name one of these: {listed}")
@@ -350,6 +352,8 @@ def _chosen(run: Run[Any], calls: Any, name: str | None, what: str) -> PendingCa
     )
 
 
-def _said(verb: str, call: PendingCall, more: str = "") -> int:
+def _said(file: dict[str, Any], verb: str, call: PendingCall, more: str = "") -> int:
     say(f"{verb} {call_text_of(call)} of run {call.run}{f' {more}' if more else ''}")
+    resume = f"callgate runs --durable {file['durable']} resume {call.run}, with its --tools"
+    say(f"the process that serves the file goes on with the run; if there is none: {resume}", "dim")
     return Exit.OK

@@ -42,6 +42,14 @@ def ago(seconds: float) -> str:
     return "0 s"
 
 
+def _left(seconds: float) -> str:
+    """A stretch of time that is left, in its two largest units: ``6 d 23 h``."""
+    first = ago(seconds)
+    size = dict(_UNITS)[first.split()[1]]
+    rest = ago(seconds % size)
+    return first if rest == "0 s" else f"{first} {rest}"
+
+
 def run_line(run: StoredRun) -> str:
     """One run of a list: id, status, age, key, and what it waits for or why it failed."""
     age = ago(time.time() - run.created)
@@ -158,7 +166,7 @@ def _for_person(arguments: Any) -> Any:
 
 def _waiting(asked: float, expires: float, now: float) -> str:
     left = expires - now
-    return f"asked {ago(now - asked)} ago, {f'expires in {ago(left)}' if left > 0 else 'expired'}"
+    return f"asked {ago(now - asked)} ago, {f'expires in {_left(left)}' if left > 0 else 'expired'}"
 
 
 def run_json(run: StoredRun, history: RunHistory | None = None) -> dict[str, Any]:

@@ -154,6 +154,7 @@ class Database:
         connection = self.connection()
         with _closed_if_refused(connection):
             self._check(connection)
+            self._close_to_others()
             (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
             if mode != "wal":
                 raise StoreFailed(f"{self.path} is on a file system without shared memory: name a file on a local disk")
@@ -185,22 +186,24 @@ class Database:
                 os.fsync(directory)
             finally:
                 os.close(directory)
-        for path in (self.path, f"{self.path}-wal", f"{self.path}-shm"):
+        for path in self._files():
             with suppress(FileNotFoundError):
-                self._close_to_others(path)
+                _is_open_to_others(path)
 
-    def _close_to_others(self, path: str) -> None:
-        found = os.stat(path)
-        if not stat.S_ISREG(found.st_mode):
-            raise StoreFailed(f"{path} is not a file: name a file for the store of runs")
-        if not found.st_mode & _OTHERS:
-            return
-        if found.st_uid != os.geteuid():
-            raise StoreFailed(
-                f"{path} can be read by others, and belongs to another user, who must run chmod 600 {path}"
-            )
-        os.chmod(path, 0o600)
-        logger.warning("%s could be read by others; its mode is 0600 now", path)
+    def _close_to_others(self) -> None:
+        """Take the rights of others away, once the file is known to be ours: SQLite gives them to new files, too."""
+        mended = []
+        for path in self._files():
+            with suppress(FileNotFoundError):
+                if _is_open_to_others(path):
+                    os.chmod(path, 0o600)
+                    mended.append(path)
+        if mended:
+            logger.warning("%s could be read by others; its mode is 0600 now", mended[0])
+
+    def _files(self) -> tuple[str, str, str]:
+        """The file, and those that SQLite makes beside it."""
+        return self.path, f"{self.path}-wal", f"{self.path}-shm"
 
     def _check(self, connection: sqlite3.Connection) -> None:
         """Make the tables of an empty file; refuse a file that is not ours."""
@@ -240,6 +243,18 @@ class Database:
             self._sealing.open(sealed, "", "settings.sealing")
         except StoreFailed:
             raise StoreFailed(f"{self.path} is encrypted with another encryption_key than the given one") from None
+
+
+def _is_open_to_others(path: str) -> bool:
+    """Whether others may read or write a file of ours. Raises `StoreFailed` if it is another user's, or no file."""
+    found = os.stat(path)
+    if not stat.S_ISREG(found.st_mode):
+        raise StoreFailed(f"{path} is not a file: name a file for the store of runs")
+    if not found.st_mode & _OTHERS:
+        return False
+    if found.st_uid != os.geteuid():
+        raise StoreFailed(f"{path} can be read by others, and belongs to another user, who must run chmod 600 {path}")
+    return True
 
 
 @contextmanager

@@ -53,7 +53,8 @@ def lost(run: str) -> OwnershipLost:
 def already_decided(approval: Approval, decision: Decision) -> AlreadyDecided:
     """`decision` is what holds."""
     verb = "granted" if decision.granted else "denied"
-    what = f"{verb} by {decision.by or 'somebody'} at {_when(decision.time)}"
+    who = f" by {decision.by}" if decision.by else ""  # of a question that expired, nobody
+    what = f"{verb}{who} at {_when(decision.time)}"
     if decision.arguments is not None:
         what += ", with other arguments"
     if decision.reason:
@@ -75,7 +76,7 @@ def already_settled(call: StoredCall) -> AlreadyDecided:
 def already_cancelled(run: str, status: RunStatus) -> AlreadyDecided:
     """The run has ended, or is about to."""
     what = status if status in ENDED else "cancelled"
-    return AlreadyDecided(f"run {run!r} is {what} already", what)
+    return AlreadyDecided(f"run {run!r} {'was' if what == 'cancelled' else 'has'} {what} already", what)
 
 
 def check_sizes(texts: Iterable[str | None]) -> None:

@@ -206,6 +206,8 @@ class Runtime(ForModels, ForPlans, ForRuns):
             watchers.append(log.watcher(self.redaction))
             files.append(log)
         self._watchers = tuple(watchers)
+        if encryption_key is not None and not isinstance(durable, (str, FilePath)):
+            raise ConfigurationError("encryption_key is for durable=FILE: name that file, or leave the key out")
         self._durable, self._encryption_key, self._runs_of = durable, encryption_key, weakref.ref(self)
         self._take(tools if isinstance(tools, Registry) else Registry(tools))
         if statistics is not None:

@@ -186,14 +186,19 @@ def main() -> int:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="durable.kill", description="See the file's docstring.")
-    parser.add_argument("--moments", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--programs", default="")
-    parser.add_argument("--breaks", choices=list(BREAKS), default="")
-    parser.add_argument("--power", action="store_true")
-    parser.add_argument("--show", type=int)
+    parser = argparse.ArgumentParser(
+        prog="durable.kill",
+        description="Run durable programs, kill their processes, and look for lost or repeated calls.",
+    )
+    parser.add_argument("--moments", type=int, default=100, help="end after this number of kills (default 100)")
+    parser.add_argument("--seed", type=int, default=1, help="of all choices (default 1)")
+    parser.add_argument("--first", type=int, default=0, help="number of the first trial")
+    parser.add_argument("--programs", default="", help="only these, with commas between them")
+    parser.add_argument(
+        "--breaks", choices=list(BREAKS), default="", help="break the journal on purpose, and end at the first fault"
+    )
+    parser.add_argument("--power", action="store_true", help="make each kill a power failure as well")
+    parser.add_argument("--show", type=int, help="run this trial alone, and show all its output")
     parser.add_argument("--folder", help="where the files of trials lie for their time")
     options = parser.parse_args()
     if options.show is not None:

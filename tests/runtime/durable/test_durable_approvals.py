@@ -11,7 +11,7 @@ import pytest
 from callgate import Allow, Runtime, Tool, tool
 from callgate.durable.memory import MemoryStore
 from callgate.errors import AlreadyDecided, InvalidArguments, RunNotFound
-from callgate.runtime.durable.runs import PendingCall
+from callgate.runtime.durable.runs import PendingCall, call_name
 from runtime.durable.waiting import asked, becomes, until
 
 pytestmark = pytest.mark.anyio
@@ -90,6 +90,9 @@ async def test_a_question_that_nobody_answers_in_time_is_a_denial() -> None:
         assert "nobody answered before the question expired" in result.error.message
         assert till.paid == []
         assert not await runtime.runs.pending()
+        (asked_before,) = (await runtime._runs_host.store.load(run.id)).approvals
+        with pytest.raises(AlreadyDecided, match=r"was decided before: denied at .* UTC: nobody answered"):
+            await runtime.runs.approve(run.id, call_name(asked_before.call), by="ada")
 
 
 async def test_an_edited_approval_is_validated_at_once_and_again_when_the_run_goes_on() -> None:

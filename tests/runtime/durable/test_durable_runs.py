@@ -525,3 +525,8 @@ async def test_results_that_come_faster_than_they_are_stored_do_not_fill_the_mem
         with anyio.fail_after(60):
             assert (await run.wait()).value == 60_000_000
     assert store.most < 30_000_000  # the fast path has some reads ahead
+
+
+def test_a_key_that_encrypts_needs_a_file() -> None:
+    with pytest.raises(ConfigurationError, match="encryption_key is for durable=FILE: name that file"):
+        Runtime([], encryption_key=bytes(32))
