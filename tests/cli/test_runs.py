@@ -122,6 +122,15 @@ def test_a_run_whose_process_was_killed_is_approved_and_goes_on_in_a_new_process
     assert "the key 'order-17' is that of run" in other.error
 
 
+def test_a_run_that_waits_for_a_time_asks_nobody_to_decide(cli: Command) -> None:
+    code = "import asyncio\nawait asyncio.sleep(11)\n5"
+    done = cli("run", "--durable", "runs.db", "-c", code)
+    assert (done.status, done.out) == (0, "5\n")
+    assert "waits for a time\n" in done.err
+    assert "it goes on by itself here" in done.err
+    assert "approve" not in done.err
+
+
 def test_ctrl_c_leaves_a_run_as_it_is(cli: Command) -> None:
     with cli.start(*started("-c", WIPE)) as (process, _):
         run = until_pending(cli)

@@ -82,7 +82,8 @@ async def test_a_program_in_the_background_answers_at_once_and_its_result_comes_
         await gate.begun.wait()
         under_way = await waited(conversation, run, 0)
         assert re.fullmatch(
-            rf'Run "{run}" is still running, begun .* ago: 1 tool call made.\nIt printed last:\nsaw 1\n', under_way.text
+            rf'Run "{run}" is still running, started .* ago; 1 tool call has ended so far.\nIt printed last:\nsaw 1\n',
+            under_way.text,
         )
         assert under_way.structured() == {"run": run, "status": "running", "tool_calls": 1}
         gate.open.set()
@@ -180,8 +181,8 @@ async def test_a_run_that_waits_for_an_approval_says_so_and_goes_on_once_somebod
             waits = await waited(conversation, run, 60)
         assert waits.ok
         assert waits.text == (
-            f'Run "{run}" waits for the approval of wipe({{"table":"users"}}). A person decides. Say so; then it goes '
-            "on by itself, and wait_run gives its result."
+            f'Run "{run}" waits for the approval of wipe({{"table":"users"}}). A person decides. Tell the user. '
+            "After the decision the run continues by itself, and wait_run gives its result."
         )
         runs = conversation.runtime.runs
         (call,) = await runs.pending(run=run)
@@ -287,6 +288,15 @@ async def test_without_them_nothing_is_listed_answered_or_imported() -> None:
 def test_start_code_stands_beside_execute_code() -> None:
     with pytest.raises(ConfigurationError, match="start_code stands beside execute_code"):
         Runtime(sandbox=None).tool_definitions("anthropic", meta=["start_code"])
+
+
+async def test_a_run_that_waits_for_a_time_asks_nobody_to_decide() -> None:
+    async with opened() as runtime, runtime.conversation(meta=META) as conversation:
+        run = await begun(conversation, "import asyncio\nawait asyncio.sleep(3600)")
+        with anyio.fail_after(15):
+            waits = await waited(conversation, run, 60)
+        assert waits.text == f'Run "{run}" waits for a time. It continues by itself, and wait_run gives its result.'
+        await conversation.handle("stop_run", {"run": run})
 
 
 async def test_a_program_that_is_no_graph_runs_in_a_guest_and_its_files_are_the_conversation_s() -> None:

@@ -119,7 +119,9 @@ async def _to_the_end(runs: Runs, run: Run[Any], options: Mapping[str, Any]) -> 
         say(f"run {run.id}: {one_line(Redaction().run().text(run.reason or run.status))}", "yellow")
         say(f"  look:    {command} show {run.id}")
         goes_on = "in another terminal; then the run goes on here. Ctrl-C leaves it as it is, for later."
-        if run.status != "needs_attention":
+        if run.status == "waiting" and not await runs.pending(run=run.id, most=1):
+            goes_on = "it goes on by itself here. Ctrl-C leaves it as it is, for later."
+        elif run.status != "needs_attention":
             say(f"  decide:  {command} approve {run.id}    or    {command} deny {run.id}")
         elif await runs.unsettled(run.id):
             say(f"  settle:  {command} settle {run.id}    with one of --happened JSON, --again, --fail TEXT")

@@ -85,7 +85,7 @@ async def _answered(runtime: Runtime, name: MetaTool, arguments: Mapping[str, An
         if result is not None:
             return result
         run = await runs.get(run.id)
-        return _answer(name, run, _words(runtime, run))
+        return _answer(name, run, await _words(runtime, run))
     if run.status in ENDED:
         return _answer(name, run, f'Run "{run.id}" has ended before: wait_run gives its result.')
     await run.stop()
@@ -108,7 +108,7 @@ async def result_of_run(runtime: Runtime, given: str | Mapping[str, Any], call: 
         raise
     if result is not None:
         return result
-    error = RunError("NotEnded", _words(runtime, await runtime.runs.of(call.owner).get(run.id)))
+    error = RunError("NotEnded", await _words(runtime, await runtime.runs.of(call.owner).get(run.id)))
     return CodeResult(ok=False, error=error) if isinstance(given, str) else PlanResult(ok=False, error=error)
 
 
@@ -200,19 +200,21 @@ def _answer(name: MetaTool, run: Run[Any], text: str) -> Answer:
     return Answer(name=name, text=text, value=value, bare=True)
 
 
-def _words(runtime: Runtime, run: Run[Any]) -> str:
+async def _words(runtime: Runtime, run: Run[Any]) -> str:
     """How far a run is that has not ended, and what it waits for."""
     reason = cut_middle(run.reason or "", _MOST_REASON)
+    if run.status == "waiting" and not await runtime.runs.pending(run=run.id, most=1):
+        return f'Run "{run.id}" {reason}. It continues by itself, and wait_run gives its result.'
     if run.status == "waiting":
         text = f'Run "{run.id}" {reason}. A person decides'
         if isinstance(runtime._durable, (str, Path)):
             text += f", for example with `callgate runs --durable {Path(runtime._durable).name} approve {run.id}`"
-        return f"{text}. Say so; then it goes on by itself, and wait_run gives its result."
+        return f"{text}. Tell the user. After the decision the run continues by itself, and wait_run gives its result."
     if run.status == "needs_attention":
         return f'Run "{run.id}" cannot go on until its operator has looked after it: {reason}.'
-    text = f'Run "{run.id}" is still running, begun {duration(max(time.time() - run.created, 0.0))} ago'
+    text = f'Run "{run.id}" is still running, started {duration(max(time.time() - run.created, 0.0))} ago'
     progress = run.progress
     if progress is None:
         return f"{text}."
     printed = f"\nIt printed last:\n{progress.printed}" if progress.printed else ""
-    return f"{text}: {progress.calls} tool call{'' if progress.calls == 1 else 's'} made.{printed}"
+    return f"{text}; {progress.calls} tool call{' has' if progress.calls == 1 else 's have'} ended so far.{printed}"
