@@ -343,6 +343,78 @@ async def test_a_decision_after_the_expiry_is_refused(store: Store) -> None:
     assert (await store.decide("a", key(1), granted(time=NOW - 0.1))).decision
 
 
+async def test_an_approval_that_nobody_answered_expires_and_who_comes_later_is_told(store: Store) -> None:
+    held = await started(store, "a")
+    await store.write(held, approval("a", expires=NOW))
+    too_late = granted("", granted=False, reason="nobody answered", time=NOW)
+    gone = await store.expire(held, key(1), too_late)
+    assert gone == replace(approval("a", expires=NOW), decision=too_late)
+    assert (await store.load("a")).approvals == (gone,)
+    with pytest.raises(AlreadyDecided, match="expired at 2023-11-14 22:13:20 UTC; nothing was decided") as told:
+        await store.decide("a", key(1), granted(time=NOW - 0.1))  # by a clock that goes slow
+    assert told.value.decided == "expired at 2023-11-14 22:13:20 UTC"
+
+
+@pytest.mark.parametrize("said", [True, False])
+async def test_an_approval_that_somebody_decided_does_not_expire_and_its_owner_is_told(
+    store: Store, said: bool
+) -> None:
+    held = await started(store, "a")
+    await store.write(held, approval("a", expires=NOW))
+    decided = await store.decide("a", key(1), granted("Ada", granted=said, arguments='{"n": 2}', time=NOW - 0.1))
+    assert await store.expire(held, key(1), granted("", granted=False, time=NOW)) == decided
+    assert (await store.load("a")).approvals == (decided,)
+
+
+async def test_a_grant_and_the_expiry_at_once_leave_one_decision_that_both_are_told(store: Store) -> None:
+    too_late = granted("time", granted=False, time=NOW)
+    for n in range(50):
+        held = await started(store, f"r{n}")
+        await store.write(held, approval(held.run, expires=NOW))
+        holds: list[str] = []
+
+        async def grant(run: str, holds: list[str]) -> None:
+            try:
+                await store.decide(run, key(1), granted("Ada", time=NOW - 0.1))
+            except AlreadyDecided as error:
+                holds.append(error.decided)
+            else:
+                holds.append("Ada")
+
+        async def expire(held: Held, holds: list[str]) -> None:
+            decided = (await store.expire(held, key(1), too_late)).decision
+            holds.append("Ada" if decided != too_late else "expired at 2023-11-14 22:13:20 UTC")
+
+        async with anyio.create_task_group() as tasks:
+            if n % 2:
+                tasks.start_soon(grant, held.run, holds)
+            tasks.start_soon(expire, held, holds)
+            if not n % 2:
+                tasks.start_soon(grant, held.run, holds)
+        (kept,) = (await store.load(held.run)).approvals
+        assert holds == ["Ada" if kept.decision != too_late else "expired at 2023-11-14 22:13:20 UTC"] * 2
+
+
+async def test_an_approval_expires_by_the_word_of_its_owner_alone_and_in_the_order_of_what_is_written(
+    store: Store,
+) -> None:
+    held = await started(store, "a")
+    too_late = granted(granted=False)
+    with pytest.raises(RunNotFound, match="no approval for the call"):
+        await store.expire(held, key(1), too_late)
+    store.write(held, approval("a", expires=NOW))
+    assert (await store.expire(held, key(1), too_late)).decision == too_late
+    store.write(held, approval("a", asked=NOW + 1), SLEEPS)
+    with pytest.raises(OwnershipLost):
+        await store.expire(held, key(1), too_late)
+    assert await store.take("a")
+    with pytest.raises(OwnershipLost):
+        await store.expire(held, key(1), too_late)
+    with pytest.raises(RunNotFound):
+        await store.expire(Held("x", 1), key(1), too_late)
+    assert (await store.load("a")).approvals == (approval("a", asked=NOW + 1),)
+
+
 async def test_a_decision_about_a_run_that_ended_is_refused(store: Store) -> None:
     held = await started(store, "a")
     await store.write(held, approval("a"), StateChange("cancelled"))

@@ -168,6 +168,17 @@ class MemoryStore:
                 self._forget_oldest(held.run)
         return _Written()
 
+    async def expire(self, held: Held, call: CallKey, decision: Decision) -> Approval:
+        """See `Store.expire`."""
+        await self.write(held)
+        approvals = self._entry(held.run).approvals
+        approval = approvals.get(call)
+        if approval is None:
+            raise no_call(held.run, call, "approval")
+        if approval.decision is None:
+            approvals[call] = approval = replace(approval, decision=decision)
+        return approval
+
     def _change_state(self, entry: _Entry, change: StateChange) -> None:
         if change.forgets_events:
             entry.events.clear()

@@ -52,6 +52,8 @@ def lost(run: str) -> OwnershipLost:
 
 def already_decided(approval: Approval, decision: Decision) -> AlreadyDecided:
     """`decision` is what holds."""
+    if decision.time >= approval.expires:  # no person can decide then
+        return expired(approval)
     verb = "granted" if decision.granted else "denied"
     who = f" by {decision.by}" if decision.by else ""  # of a question that expired, nobody
     what = f"{verb}{who} at {_when(decision.time)}"

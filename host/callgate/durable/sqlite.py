@@ -141,6 +141,11 @@ class SqliteStore:
         told = self._tables.told.get(held.run, 0)
         return self._writer.submit(Job(lambda db: self._tables.write(db, held, changes, told), chain=held))
 
+    async def expire(self, held: Held, call: CallKey, decision: Decision) -> Approval:
+        """See `Store.expire`."""
+        check_sizes(texts_of(decision))
+        return await self._writer.submit(Job(lambda db: self._tables.expire(db, held, call, decision), chain=held))
+
     async def load(self, run: str) -> RunHistory:
         """See `Store.load`."""
         return await self._read(self._tables.load, run)

@@ -9,7 +9,8 @@ Rules for every store:
 3. **Durable.** A `Written` that was awaited survives the end of the process and of the machine.
 4. **People decide beside the owner.** `decide`, `settle` and `cancel` need no `Held`. Each holds once: of two at the
    same time one is stored, and the other one raises `AlreadyDecided` with what was stored. The owner hears of it from
-   `decided`, and a run that sleeps becomes `due`; nothing is missed between the two.
+   `decided`, and a run that sleeps becomes `due`; nothing is missed between the two. The owner's `expire` is one of
+   these decisions, too.
 
 All times are seconds since 1970, as the caller's clock says them. No rule depends on clocks: they may jump.
 """
@@ -230,6 +231,18 @@ class Store(Protocol):
         Raises (when awaited):
             OwnershipLost: the run is not held any more.
             StoreFailed: these changes, or earlier ones, could not be stored.
+        """
+
+    async def expire(self, held: Held, call: CallKey, decision: Decision) -> Approval:
+        """Store that nobody has answered an approval in time; `decision` says so. It takes its place in the order of
+        `write`. If somebody has decided before, in whichever process, nothing is stored.
+
+        Returns:
+            The approval with the decision that holds: `decision`, or the earlier one.
+
+        Raises:
+            OwnershipLost: the run is not held any more.
+            StoreFailed: this change, or an earlier one, could not be stored.
         """
 
     async def load(self, run: str) -> RunHistory: ...

@@ -198,6 +198,12 @@ class Tables:
             db.execute(_RELEASE, where)
             self.told.pop(run, None)
 
+    def expire(self, db: Connection, held: Held, call: CallKey, decision: Decision) -> Approval:
+        if not db.execute(f"SELECT 1 {_HELD}", (held.run, held.epoch, self._owner.name)).fetchone():
+            raise lost(held.run) if db.execute(_STATUS, (held.run,)).fetchone() else no_run(held.run)
+        approval = self._approval(db, held.run, call)
+        return approval if approval.decision is not None else self._put_decision(db, approval, decision)
+
     def _state(self, run: str, change: StateChange, told: int) -> tuple[Any, ...]:
         now, ended, waits = self._clock(), change.status in ENDED, change.status == "waiting"
         sleeps = waits or change.status == "needs_attention"
@@ -266,19 +272,25 @@ class Tables:
 
     def decide(self, db: Connection, run: str, call: CallKey, decision: Decision) -> Approval:
         status, *_ = self._status(db, run)
-        key = (run, *key_of(call))
-        row = db.execute(f"SELECT run, {APPROVAL} FROM approvals WHERE {_OF_CALL}", key).fetchone()
-        if row is None:
-            raise no_call(run, call, "approval")
-        approval = self._rows.approval_of(row)
+        approval = self._approval(db, run, call)
         if approval.decision is not None:
             raise already_decided(approval, approval.decision)
         if status in ENDED:
             raise already_cancelled(run, status)
         if approval.expires <= decision.time:
             raise expired(approval)
-        db.execute(_DECIDE, (*self._rows.decision(run, call, decision), *key))
         db.execute(_WAKE, (run,))
+        return self._put_decision(db, approval, decision)
+
+    def _approval(self, db: Connection, run: str, call: CallKey) -> Approval:
+        row = db.execute(f"SELECT run, {APPROVAL} FROM approvals WHERE {_OF_CALL}", (run, *key_of(call))).fetchone()
+        if row is None:
+            raise no_call(run, call, "approval")
+        return self._rows.approval_of(row)
+
+    def _put_decision(self, db: Connection, approval: Approval, decision: Decision) -> Approval:
+        run, call = approval.run, approval.call
+        db.execute(_DECIDE, (*self._rows.decision(run, call, decision), run, *key_of(call)))
         return replace(approval, decision=decision)
 
     def settle(self, db: Connection, run: str, call: StoredCall) -> None:

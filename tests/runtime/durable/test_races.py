@@ -102,6 +102,25 @@ async def test_a_decision_that_comes_while_its_run_goes_to_sleep_wakes_it() -> N
     assert post.sent == ["a"]
 
 
+class InTime(MemoryStore):
+    """Somebody agrees in another process, in the last moment before the question expires; the run has not heard."""
+
+    async def expire(self, held: Held, call: CallKey, decision: Decision) -> Approval:
+        decided(self, self._entries[held.run].approvals[call])
+        return await super().expire(held, call, decision)
+
+
+async def test_a_grant_in_the_last_moment_holds() -> None:
+    store, post = InTime(), Post()
+    async with opened(post, store) as runtime:
+        run = await runtime.start(SEND, approval_seconds=0.05)
+        with anyio.fail_after(10):
+            result = await run.wait()
+        assert (result.value, result.error) == ("sent to a", None)
+    assert post.sent == ["a"]
+    assert [call.approved_by for call in result.calls] == ["ada"]
+
+
 class Faulty(MemoryStore):
     """Cannot be read for a while, or cannot store the end of a run."""
 

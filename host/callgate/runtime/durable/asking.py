@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import replace
 from typing import Any
 
-from callgate.durable.store import Approval, Change, Decision
+from callgate.durable.store import Approval, CallKey, Decision
 from callgate.runtime.gate.approval import Allow, Deny
 from callgate.runtime.gate.records import CallUnderWay
 
@@ -32,6 +31,7 @@ class Questions:
         seconds: how long a question is valid.
         parking: where calls wait for an answer.
         keep: stores changes.
+        expire: see `Store.expire`.
         clock: seconds since 1970.
     """
 
@@ -42,12 +42,14 @@ class Questions:
         seconds: float,
         parking: Parking,
         keep: Callable[..., Awaitable[None]],
+        expire: Callable[[CallKey, Decision], Awaitable[Approval]],
         clock: Callable[[], float],
     ) -> None:
         self._run = run
         self._seconds = seconds
         self._parking = parking
-        self._keep: Callable[..., Awaitable[None]] = keep
+        self._keep = keep
+        self._expire = expire
         self._clock = clock
         self._asked = {approval.call: approval for approval in kept}
 
@@ -58,24 +60,19 @@ class Questions:
             asked = self._asked.get(key)
             said = None if asked is None else asked.decision
             now = self._clock()
-            changes: list[Change] = []
             if asked is None or (asked.schema_digest != digest and (said is None or said.granted)):
-                asked = Approval(
+                self._asked[key] = asked = Approval(
                     run=self._run, call=key, tool=call.tool.name, arguments=arguments_text(arguments),
                     schema_digest=digest, asked=now, expires=now + self._seconds,
                 )  # fmt: skip
-                changes = [stored_call(key, call, "waiting", "[]"), asked]
+                await self._keep(stored_call(key, call, "waiting", "[]"), asked)
             elif said is not None:
                 if not said.granted:
                     return Deny(said.reason or "", said.by)
                 return Allow(None if said.arguments is None else json.loads(said.arguments), said.by)
             elif asked.expires <= now:
-                asked = replace(asked, decision=Decision(granted=False, by="", reason=_EXPIRED, time=now))
-                changes = [asked]
-            self._asked[key] = asked
-            if changes:
-                await self._keep(*changes)
-            if asked.decision is None:
+                self._asked[key] = await self._expire(key, Decision(granted=False, by="", reason=_EXPIRED, time=now))
+            if self._asked[key] is asked:
                 await self._parking.park(key, Parked(call.name, arguments, "approval", asked.expires))
 
     def answered(self, approvals: Iterable[Approval]) -> None:

@@ -20,14 +20,25 @@ import hashlib
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 import anyio
 
 from callgate.durable.sealing import call_digest
-from callgate.durable.store import CallKey, Change, Consumed, Held, RunHistory, StateChange, Store, StoredCall
+from callgate.durable.store import (
+    Approval,
+    CallKey,
+    Change,
+    Consumed,
+    Decision,
+    Held,
+    RunHistory,
+    StateChange,
+    Store,
+    StoredCall,
+)
 from callgate.errors import ConfigurationError, DurableError, ReplayDiverged, ToolError, UnknownOutcome
 from callgate.runtime.gate.approval import Allow, Deny
 from callgate.runtime.gate.journal import KeptCall, Rests
@@ -39,6 +50,8 @@ from .parking import Parked, Parking, Pause, Redact
 from .recorded import arguments_text, error_from, key_of, stored_call, with_outcome
 
 __all__ = ["Clock", "OnUnknown", "RunJournal"]
+
+T = TypeVar("T")
 
 OnUnknown = Literal["attention", "raise"]
 _MOST_UNWRITTEN: Final = 4 << 20
@@ -123,7 +136,9 @@ class RunJournal:
         self._leaving = False
         self._on_unknown = on_unknown
         self.clock = Clock(history.events[-1].time if history.events else 0.0)
-        self._questions = Questions(held.run, history.approvals, approval_seconds, self.parking, self._keep, self.clock)
+        self._questions = Questions(
+            held.run, history.approvals, approval_seconds, self.parking, self._keep, self._expire, self.clock
+        )
 
     # names and order
 
@@ -353,11 +368,18 @@ class RunJournal:
         self._store.write(self._held, *changes)
 
     async def _keep(self, *changes: Change) -> None:
+        await self._stored(self._store.write(self._held, *changes))
+
+    async def _expire(self, call: CallKey, decision: Decision) -> Approval:
+        return await self._stored(self._store.expire(self._held, call, decision))
+
+    async def _stored(self, stored: Awaitable[T]) -> T:
         try:
-            await self._store.write(self._held, *changes)
+            return await stored
         except DurableError as error:
             self.fail(error)
-            await anyio.sleep_forever()  # the call goes no further
+            while True:  # the call goes no further
+                await anyio.sleep_forever()
 
     def leave(self) -> None:
         """Begin nothing more, and end the run in this process when no call with effects is at work."""
