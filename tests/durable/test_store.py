@@ -240,6 +240,22 @@ async def test_a_run_that_needs_attention_is_not_due_until_somebody_settles_it(s
     assert (history.run.status, history.run.reason) == ("running", None)
 
 
+async def test_a_run_that_needs_attention_may_be_due_at_a_time_too(store: Store) -> None:
+    held = await started(store, "a")
+    await store.write(held, StateChange("needs_attention", "a tool is gone", wake_at=NOW + 60, released=True))
+    assert list(await store.due(NOW + 59.9)) == []
+    assert list(await store.due(NOW + 60)) == ["a"]
+    found = await store.find("a")
+    assert (found.status, found.wake_at) == ("needs_attention", NOW + 60)
+
+
+async def test_all_runs_that_are_due_are_told_if_so_many_are_asked_for(store: Store) -> None:
+    for n in range(1_003):
+        await store.add(run(f"r{n}"))
+    assert len(await store.due(NOW, most=1_002)) == 1_002
+    assert len(await store.due(NOW, most=2_000)) == 1_003
+
+
 async def test_a_run_whose_approval_is_decided_is_due(store: Store) -> None:
     held = await started(store, "a")
     await store.write(held, call(1, "waiting"), approval("a"), StateChange("waiting", wake_at=4e9, released=True))

@@ -82,6 +82,8 @@ def page_of(history: RunHistory) -> Iterator[str]:
         yield f"  {one_line(shown.text(run.reason))}"
     if run.wake_at is not None and run.status == "waiting" and not history.approvals:
         yield f"  goes on by itself in {ago(run.wake_at - now)}"
+    if run.wake_at is not None and run.status == "needs_attention":
+        yield "  goes on by itself in a process that has its tools"
     lines = shown.source(run.text).splitlines()
     yield f"{run.kind}:"
     yield from (f"  {line}" for line in lines[:_MOST_SOURCE_LINES])

@@ -168,7 +168,7 @@ class SqliteStore:
 
     async def due(self, now: float, *, most: int = 100) -> Sequence[str]:
         """See `Store.due`."""
-        return await self._read(self._tables.due, now, _page(most))
+        return await self._read(self._tables.due, now, max(0, most))
 
     async def decided(self) -> Sequence[str]:
         """See `Store.decided`."""

@@ -90,7 +90,7 @@ class StoredRun:
     reason: str | None = None
     """Why it waits, needs attention or failed, for people."""
     wake_at: float | None = None
-    """When a waiting run goes on by itself."""
+    """When a run that waits or needs attention goes on by itself; None if only people can say so."""
     cancelled: bool = False
     """Somebody wants it to end."""
     result: str | None = None
@@ -270,8 +270,8 @@ class Store(Protocol):
         """Approvals that nobody has decided and that have not expired, the oldest first."""
 
     async def due(self, now: float, *, most: int = 100) -> Sequence[str]:
-        """Runs to be taken up: those that run without a living owner, and those that wait and whose `wake_at` has come,
-        or of whose approvals one was decided since, or that somebody wants to end."""
+        """Runs to be taken up: those that run without a living owner, and those that sleep and whose `wake_at` has
+        come, or of whose approvals one was decided since, or that somebody wants to end. `most` is not bounded."""
 
     async def decided(self) -> Sequence[str]:
         """Runs that this store holds and about which somebody decided, settled a call, or wishes an end since this was

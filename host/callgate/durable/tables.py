@@ -205,9 +205,9 @@ class Tables:
         return approval if approval.decision is not None else self._put_decision(db, approval, decision)
 
     def _state(self, run: str, change: StateChange, told: int) -> tuple[Any, ...]:
-        now, ended, waits = self._clock(), change.status in ENDED, change.status == "waiting"
-        sleeps = waits or change.status == "needs_attention"
-        due = change.wake_at if waits else 0.0 if change.status == "running" else None
+        now, ended = self._clock(), change.status in ENDED
+        sleeps = change.status in ("waiting", "needs_attention")
+        due = change.wake_at if sleeps else 0.0 if change.status == "running" else None
         return (*self._rows.state(run, change), now, now if ended else None, int(ended), int(sleeps), told, due)
 
     def due(self, db: Connection, now: float, most: int) -> Sequence[str]:

@@ -239,7 +239,10 @@ async def test_a_run_that_sleeps_can_be_cancelled() -> None:
         assert not await runtime.runs.pending()
 
 
-async def test_a_tool_that_is_gone_needs_attention_and_the_run_goes_on_when_it_is_back() -> None:
+async def test_a_tool_that_is_gone_needs_attention_and_the_run_goes_on_when_it_is_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("callgate.runtime.durable.others.LEAVES_SECONDS", 0.1)
     store, run, _ = await crashed('done = await put(to="a")\ndone')
     desk = Desk()
     desk.may_end.set()

@@ -2,7 +2,8 @@
 
 1. A run is taken up when it is started, when somebody has decided, when its time has come, and when the process that
    had it has gone. The store is asked each second; what happens in this process is heard at once.
-2. A run that sleeps is nowhere in this process.
+2. A run that sleeps is nowhere in this process. One that is due, and has tools that are missing here, is left to other
+   processes for a while: see `others`.
 3. When the runtime is left, its runs begin nothing more. Their calls with effects that are at work are waited for, for
    a few seconds; then another process, or this one later, goes on with the runs.
 """
@@ -27,6 +28,7 @@ from callgate.runtime.context_task import ContextTask
 from callgate.runtime.replay.environment import environment
 
 from .live import Beside, LiveRun, Progress, Result, result_of
+from .others import LeftToOthers
 
 if TYPE_CHECKING:
     from callgate.runtime.runtime import Runtime
@@ -71,6 +73,7 @@ class RunsHost:
         """The runs that this process is at; None while it takes one."""
         self._failed: OrderedDict[str, DurableError] = OrderedDict()
         """Why this process could not go on with a run."""
+        self._others = LeftToOthers(runtime.registry)
         self._held: dict[str, Held] = {}
         """Runs that were taken when they were added, and have not begun here yet."""
         self._unheard: set[str] = set()
@@ -128,8 +131,10 @@ class RunsHost:
                 for run in list(self._unheard):
                     await self._tell(run)
                 self._begin_resumed()
-                for run in await self.store.due(time.time(), most=_MOST_DUE):
-                    if self._own is None or run in self._own:
+                due = await self.store.due(time.time(), most=_MOST_DUE + len(self._others))
+                self._others.keep(due)
+                for run in due:
+                    if (self._own is None or run in self._own) and not self._others.has(run):
                         self.begin(run)
             except Exception:
                 logger.exception("the store of durable runs cannot be read; it is asked again")
@@ -181,12 +186,13 @@ class RunsHost:
     def _has_room(self) -> bool:
         return len(self._live) < self.runtime.max_guests
 
-    def begin(self, run: str, held: Held | None = None) -> None:
+    def begin(self, run: str, held: Held | None = None, *, by_hand: bool = False) -> None:
         """Go on with a run, unless this process is at it, or at as many as it may have guests.
 
         Args:
             run: its id.
             held: if this process has taken it.
+            by_hand: whether somebody wants that here, whatever tools are missing.
         """
         if held is not None:
             self._held[run] = held
@@ -195,7 +201,7 @@ class RunsHost:
             self._failed.pop(run, None)
             if self._own is not None:
                 self._own.add(run)
-            self._tasks.start_soon(self._go_on, run)
+            self._tasks.start_soon(self._go_on, run, by_hand)
 
     def resume(self, run: str) -> None:
         """Go on with a run as soon as this process has room, whatever it waits for."""
@@ -207,14 +213,23 @@ class RunsHost:
         for run in list(self._resumed):
             if self._has_room and run not in self._live:
                 del self._resumed[run]
-                self.begin(run)
+                self.begin(run, by_hand=True)
 
     async def _take(self, run: str) -> Held | None:
         """See `Store.take`. Whoever adds a run takes it, and may say so while it is being taken here."""
         return self._held.pop(run, None) or await self.store.take(run) or self._held.pop(run, None)
 
-    async def _go_on(self, run: str) -> None:
+    async def _leaves(self, run: str) -> bool:
+        """Whether a run that is due is left to other processes. One that cannot be read is not: see `_loaded`."""
         try:
+            return self._others.leave(await self.store.find(run)) and run not in self._held
+        except Exception:
+            return False
+
+    async def _go_on(self, run: str, by_hand: bool) -> None:
+        try:
+            if not by_hand and run not in self._held and await self._leaves(run):
+                return
             while (held := await self._take(run)) is not None:
                 live = self._live[run] = await self._loaded(run, held)
                 if self._leaving:

@@ -5,6 +5,7 @@ A run ends here in one of these ways, and the store is told which:
     its end           succeeded, failed           its plan or program has ended, or it does something else than before
     asleep            waiting, needs_attention    nothing goes on but calls that wait for a person
     put off           waiting                     no sandbox can be had now
+    lacks a tool      needs_attention             a process that has the tool goes on with it
     cancelled         cancelled                   somebody wants it to end
     left              running                     the runtime is being left: another process goes on with it
     lost              (nothing is stored)         the store failed, or another process has the run
@@ -35,6 +36,7 @@ from callgate.runtime.result import CodeResult, RunError
 
 from .gate import DurableGate
 from .journal import RunJournal
+from .others import missing_tools
 from .parking import Pause
 from .recorded import records_of
 
@@ -47,7 +49,7 @@ logger = logging.getLogger("callgate")
 
 Result = CodeResult | PlanResult
 _AGAIN_SECONDS: Final = 30.0
-"""After this time, a run that found no sandbox tries again."""
+"""After this time, a run that found no sandbox tries again, and one whose tool is gone does where the tool is."""
 _MOST_PRINTED: Final = 500
 """Characters of `Progress.printed`."""
 _QUIET_SECONDS: Final = 0.02
@@ -55,6 +57,10 @@ _QUIET_SECONDS: Final = 0.02
 _MOST_QUIET_SECONDS: Final = 0.5
 _NO_LONGER_FITS: Final = frozenset({"PlanRefused", "CheckFailed", "NotAGraph"})
 _NOT_KEPT: Final = "(not kept: the result of the run is too large)"
+
+
+class _ToolIsGone(Exception):
+    """A tool of the run does not exist in this process."""
 
 
 @dataclass(slots=True)
@@ -197,6 +203,9 @@ class LiveRun:
         except SandboxError as error:
             reason = f"no sandbox can be had, so it tries again later: {error}"
             return StateChange("waiting", reason, self._journal.clock() + _AGAIN_SECONDS, released=True)
+        except _ToolIsGone as error:
+            again = self._journal.clock() + _AGAIN_SECONDS
+            return StateChange("needs_attention", f"{error}; then resume the run", again, released=True)
         except ConfigurationError as error:
             return StateChange("needs_attention", f"{error}; then resume the run", released=True)
         except DurableError as error:
@@ -213,10 +222,9 @@ class LiveRun:
         return self._ended(result)
 
     def _must_have_its_tools(self) -> None:
-        """Raise `ConfigurationError` for a tool that was there when the run was started, and is in its text."""
-        known = self._runtime.gate.registry
-        if missing := [name for name in self._options["offered"] if name not in known]:
-            raise ConfigurationError(f"the tool {missing[0]!r} does not exist any more: register it again")
+        """Raise `_ToolIsGone` for a tool that was there when the run was started, and that it names."""
+        if missing := missing_tools(self._options, self._runtime.gate.registry):
+            raise _ToolIsGone(f"the tool {missing[0]!r} does not exist any more: register it again")
 
     async def _executed(self) -> Result:
         given, text, runtime = self._options, self._row.text, self._runtime
