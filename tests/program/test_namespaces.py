@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
 from callgate.program import Finding, ToolShape, check_program
+from callgate.program.survey import survey
+from callgate.program.tool_names import ToolNames
 
 TOOLS = {
     name: ToolShape(name, parameters, frozenset(parameters[:1]))
@@ -105,3 +109,29 @@ def test_a_parameter_may_take_all_positional_arguments() -> None:
     assert check_program("await describe_tools('a', 'b')\nawait describe_tools(names=[])", [shape]) == []
     assert check_program("await describe_tools()", [shape])[0].code == "missing-argument"
     assert check_program("await describe_tools('a', names=[])", [shape])[0].code == "repeated-argument"
+
+
+@pytest.mark.parametrize(
+    ("source", "mentioned"),
+    [
+        ("await git_show()", {"git_show"}),
+        ("await tools.my_tool(x=1)\nawait git_.log(1)", {"my_tool", "git_log"}),
+        ("await tool_call('my-tool', x=1)", {"my_tool"}),
+        ("from tools.git_ import log as l\nawait l(1)", {"git_log"}),
+        ("from tools import git_show as s\nlist(map(s, []))", {"git_show"}),
+        ("f = git_.show\nawait f()", {"git_show"}),
+        ("tools.git_.log", {"git_log"}),
+        ("git_show = await git_show()", {"git_show"}),
+        ("git_ = await git_.show()", {"git_show"}),
+        ("async def f(g=git):\n    return await g()", {"git"}),
+        ("lambda: git_show", {"git_show"}),
+        ("digit, legit = 1, 'git'\nlegit.git\n{'git': 1}  # git", set()),
+        ("git = 1", set()),
+        ("await git_.blame()", set()),
+        ("await tool_call(name)", set()),
+    ],
+)
+def test_a_program_mentions_the_tools_that_it_may_call(source: str, mentioned: set[str]) -> None:
+    seen = survey(ast.parse(source))
+    known = {"my-tool": "my_tool", **{name: name for name in TOOLS}}
+    assert ToolNames(seen, TOOLS, (), SPACES, known.get).mentioned(seen) == mentioned

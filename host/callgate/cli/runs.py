@@ -19,7 +19,8 @@ import click
 from callgate import Runtime, event_loop
 from callgate.durable.sqlite import SqliteStore
 from callgate.durable.store import RunStatus
-from callgate.runtime.durable.runs import PendingCall, Run, Runs, pending_calls
+from callgate.runtime.durable.pending import PendingCall, pending_calls
+from callgate.runtime.durable.runs import Run, Runs
 
 from .kept_runs import found, opened, refusals_told
 from .options import Sandbox, encryption_key, limit_options, option, options, shared

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from callgate.durable.store import ENDED
 from callgate.runtime import Redaction
-from callgate.runtime.durable.runs import call_name
+from callgate.runtime.durable.pending import call_name
 
 from .screen import call_text
 from .words import one_line, tame
 
 if TYPE_CHECKING:
     from callgate.durable.store import Approval, RunHistory, StoredCall, StoredRun
-    from callgate.runtime.durable.runs import PendingCall
+    from callgate.runtime.durable.pending import PendingCall
     from callgate.runtime.run_redaction import RunRedaction
 
 __all__ = ["call_text_of", "page_of", "question", "question_json", "redaction_of", "run_json", "run_line"]

@@ -112,6 +112,25 @@ class ToolNames:
         shape = None if namespace is None else self.member(namespace, function.attr)
         return None if shape is None else CalledTool(shape, f"{ast.unparse(function.value)}.{function.attr}")
 
+    def mentioned(self, seen: Survey) -> set[str]:
+        """The names of all tools that the program may call, as far as its text says so: those that it calls or passes
+        on, by any way to write them. A name that the program binds as well counts, since the name may stand for the
+        tool elsewhere.
+
+        Args:
+            seen: the program.
+        """
+        found = [called.shape for call, _ in seen.calls if (called := self.tool_of(call)) is not None]
+        names = {use.id for scope in seen.scopes for use in scope.uses}
+        found += [shape for tools in (self._tools, self.all_tools) for name in names if (shape := tools.get(name))]
+        for node in seen.attributes:
+            namespace = self.namespace_of(node.value)
+            if namespace is None and isinstance(node.value, ast.Name):
+                namespace = node.value.id
+            if namespace is not None and (shape := self.member(namespace, node.attr)) is not None:
+                found.append(shape)
+        return {shape.name for shape in found}
+
     def namespace_of(self, node: ast.expr) -> str | None:
         """The namespace that an expression is, ``""`` for the module `tools`; None for any other."""
         if isinstance(node, ast.Name):

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from callgate.durable.sqlite import SqliteStore
 from callgate.durable.store import Decision, Store
-from callgate.errors import AlreadyDecided
-from callgate.runtime.durable.runs import _settled as settled
+from callgate.errors import AlreadyDecided, ToolError
+from callgate.runtime.durable.recorded import settled
 from durable.kill.world import denied, entries
 
 __all__ = ["People", "people"]
@@ -49,9 +49,11 @@ class People:
                 if call.status == "unknown":
                     made = [each for each in entries(self._folder) if each.key == call.idempotency_key]
                     self._counts["settled: it happened" if made else "settled: make it again"] += 1
-                    broke = "it broke" if made and made[0].answer is None else None
-                    said_of_it = settled(call, made[0].answer if made else None, not made, broke)
-                    await self._store.settle(run.id, said_of_it)
+                    outcome: str | ToolError | None = None
+                    if made:
+                        answer = made[0].answer
+                        outcome = ToolError("it broke", tool=call.tool) if answer is None else json.dumps(answer)
+                    await self._store.settle(run.id, settled(call, outcome))
                     answers += 1
         return answers
 

@@ -6,14 +6,16 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
-from callgate import Runtime, Tool, tool
+from callgate import Limits, Runtime, Tool, tool
 from callgate.durable.sqlite import SqliteStore
 from callgate.durable.store import Decision, RunStatus, StoredRun
 from callgate.runtime.durable.others import LEAVES_SECONDS, LeftToOthers
+from callgate.runtime.durable.starting import new_run
 from durable.stored import run as stored_run
 from runtime.durable.waiting import asked, becomes, until
 
@@ -154,3 +156,54 @@ async def test_a_run_that_is_to_end_ends_where_its_tool_is_missing(tmp_path: Pat
     async with opened(tmp_path) as without:
         await without.runs.cancel(run)
         await becomes(without, await without.runs.get(run), "cancelled")
+
+
+@tool(read_only=True)
+async def get(name: str) -> str:
+    return name
+
+
+@tool(name="send-mail")
+async def send_mail(to: str) -> str:
+    return to
+
+
+CODE: list[tuple[Any, list[str]]] = [
+    ('await get(name="a")', ["get"]),
+    ("budget = 'get'  # get", []),
+    ('"target".get', []),
+    ('await send_mail(to="a")', ["send-mail"]),
+    ('await tool_call("send-mail", to="a")', ["send-mail"]),
+    ('found = await search_tools("get")\nlen(found["found"])', []),
+    ({"steps": [{"id": "get", "tool": "send_mail", "arguments": {"to": "get"}}]}, ["send-mail"]),
+    ({"steps": [{"id": "a", "tool": "get", "arguments": {"name": "refund"}, "fallback": "send-mail"}]},
+     ["get", "send-mail"]),
+    ({"steps": "none"}, []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "needs"), CODE)
+async def test_a_run_needs_the_tools_that_its_text_names(given: Any, needs: list[str]) -> None:
+    async with Runtime([get, refund, send_mail], sandbox=None) as runtime:
+        run = await runtime.start(given)
+        row = await runtime._runs_host.store.find(run.id)
+        assert sorted(json.loads(row.options)["offered"]) == needs
+        await run.wait()
+
+
+async def test_a_program_that_only_a_sandbox_can_parse_needs_the_tools_that_are_words_of_it() -> None:
+    code = f'await get(name="budget refunds")\n{"x = [1]; " * 20_000}'
+    async with Runtime([get, refund], sandbox=None) as runtime:
+        row = await new_run(
+            runtime._runs_host, code, inputs=None, files=None, key=None, tools=None,
+            limits=Limits(max_source_bytes=1 << 20), on_unknown="attention", approval_seconds=1.0, asks_later=False,
+            belongs_to="",
+        )  # fmt: skip
+        assert json.loads(row.options)["offered"] == ["get"]
+
+
+async def test_a_program_that_searches_tools_goes_on() -> None:
+    async with Runtime([get], sandbox=None) as runtime:
+        run = await runtime.start('found = await search_tools("get")\nlen(found["found"])')
+        with anyio.fail_after(20):
+            assert (await run.wait()).value == 1

@@ -209,6 +209,11 @@ class RunsHost:
         self._resumed[run] = None
         self._begin_resumed()
 
+    async def cancel(self, run: str) -> None:
+        """Say that a run is to end, in whichever process: see `Store.cancel`."""
+        await self.store.cancel(run)
+        self.poke()
+
     def _begin_resumed(self) -> None:
         for run in list(self._resumed):
             if self._has_room and run not in self._live:

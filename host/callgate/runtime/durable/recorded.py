@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, Final
 
 import callgate.errors
@@ -19,7 +19,7 @@ from callgate.tools.encoding import NotJson, canonical_json
 
 __all__ = [
     "arguments_text", "as_given", "error_from", "error_text", "key_of", "records_from", "records_of", "records_text",
-    "schema_digest", "stored_call", "with_outcome",
+    "schema_digest", "settled", "stored_call", "with_outcome",
 ]  # fmt: skip
 
 _NOT_KEPT: Final = frozenset({"id", "tool", "arguments", "caller", "early", "replayed", "fallback_call"})
@@ -108,6 +108,22 @@ def with_outcome(key: CallKey, call: CallUnderWay, chain: Sequence[CallRecord], 
     if isinstance(outcome, ToolError):
         return stored_call(key, call, "failed", record, error_text(outcome))
     return stored_call(key, call, "done", record, outcome)
+
+
+def settled(call: StoredCall, outcome: str | ToolError | None) -> StoredCall:
+    """A call that was at work when its process ended, after somebody has said what became of it.
+
+    Args:
+        call: as it is kept.
+        outcome: its result as JSON, or its error; None for a call that was not done, and is to be made.
+    """
+    if outcome is None:
+        return replace(call, status="waiting")
+    if isinstance(outcome, ToolError):
+        failed = json.dumps([{"status": "failed", "attempts": 1, "error": outcome.message, "result": None}])
+        return replace(call, status="failed", outcome=error_text(outcome), record=failed)
+    done = json.dumps([{"status": "succeeded", "attempts": 1, "error": None, "result": outcome[:4096]}])
+    return replace(call, status="done", outcome=outcome, record=done)
 
 
 def as_given(call: StoredCall) -> tuple[str, str]:
