@@ -31,7 +31,7 @@ from typing import Any, NoReturn
 
 from . import standing_still
 from .link import Link, decode, encode
-from .loops import Loops, _Loop
+from .loops import Loops, _asyncio_run, _Loop
 from .nursery import Nursery
 from .standing_still import Clock
 from .tool_calls import ToolCall
@@ -321,6 +321,11 @@ def begin(link: Link, loops: Loops, params: dict[str, Any], number: Any) -> None
     gc.disable()
     gc.freeze()  # the collections to come look at the program's objects alone
     loops.kind = _ReplayLoop
+
+    def run(main: Any, **options: Any) -> Any:  # where a loop is running, CPython's refuses: there are no threads
+        return (loops.run_anywhere if asyncio._get_running_loop() is None else _asyncio_run)(main, **options)
+
+    asyncio.run = run
     asyncio.Future = asyncio.futures.Future = Future  # type: ignore[misc]
     asyncio.Task = asyncio.tasks.Task = Task  # type: ignore[misc]
     asyncio.as_completed = asyncio.tasks.as_completed = as_completed

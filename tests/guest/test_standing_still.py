@@ -137,7 +137,6 @@ REFUSED = {
     "_thread": "import _thread\n_thread.start_new_thread(print, ())",
     "to_thread": "import asyncio\nawait asyncio.to_thread(print)",
     "run_in_executor": "import asyncio\nawait asyncio.get_running_loop().run_in_executor(None, print)",
-    "asyncio.run in a loop": "import asyncio\nasync def main(): return 1\nasyncio.run(main())\nawait main()",
 }
 
 
@@ -148,6 +147,22 @@ def test_threads_are_refused_with_what_to_write(name: str) -> None:
     message = found.ran.error["data"]["message"]
     assert message.startswith("can't start new thread: a run that can be replayed has no threads")
     assert message.endswith("use async functions with asyncio.gather or a TaskGroup")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import asyncio\nasync def main(): return 1\nasyncio.run(main())\nawait main()",
+        "import asyncio\nasync def one(): return 1\nasync def outer(): return asyncio.run(one())\nasyncio.run(outer())",
+        "from asyncio import run\nasync def main(): return 1\ndef plain(): return run(main(), debug=False)\nplain()\n"
+        "async def outer(): return plain()\nawait outer()",
+    ],
+)
+def test_asyncio_run_in_a_running_loop_says_what_cpython_says(code: str) -> None:
+    error = replayed(code).ran.error
+    assert error is not None
+    assert error["data"]["message"] == "asyncio.run() cannot be called from a running event loop"
+    assert error["data"]["kind"] == "RuntimeError"
 
 
 @pytest.mark.parametrize("call", ["signal.alarm(1)", "signal.setitimer(signal.ITIMER_REAL, 1)"])
