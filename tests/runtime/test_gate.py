@@ -231,6 +231,13 @@ async def test_events_come_in_pairs_and_at_once(caplog: pytest.LogCaptureFixture
     assert "the on_event callback failed" in caplog.text
 
 
+def test_only_the_gate_of_a_durable_run_names_calls() -> None:
+    run = run_of(echo)
+    assert run.durable is None
+    assert not hasattr(run, "key_of")
+    assert not hasattr(run, "consumed")
+
+
 async def test_recorded_arguments_do_not_fill_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("callgate.runtime.gate.run_gate.MAX_RECORDED_BYTES", 2_000)
     run = run_of(echo)

@@ -42,14 +42,19 @@ class DurableGate(RunGate):
         self.keys: dict[int, CallKey] = {}
         """The names in the journal of the calls, by the indexes of their records."""
 
+    @property
+    def durable(self) -> DurableGate:
+        """See `RunGate.durable`."""
+        return self
+
     def key_of(self, name: str, arguments: Any) -> CallKey:
-        """Name a call of the program in the journal: see `RunJournal.key_of`."""
+        """See `NamesCalls.key_of`."""
         call = CallUnderWay(name, arguments)
         self._resolve(call)
         return self.journal.key_of(call.name, call.arguments)
 
     def consumed(self, record: int) -> None:
-        """See `RunGate.consumed`."""
+        """See `NamesCalls.consumed`."""
         self.journal.consumed(self.keys[record])
 
     async def _pass(self, call: CallUnderWay) -> str:

@@ -62,6 +62,7 @@ class GraphCalls(Driver[int, OneCall | None]):
         self._inputs = inputs
         self._ahead: Ahead | None = None
         self._journal = run.gate.journal
+        self._durable = run.gate.durable
         """Of a durable run. There, an outcome is used only while the walk waits: what it finds must not depend on time.
         So an early call's is used, too, and nothing begins early before the run is where it was."""
         if self._journal is not None:
@@ -144,13 +145,13 @@ class GraphCalls(Driver[int, OneCall | None]):
             raise Unsure(made.site.line, "the arguments of a call come near max_message_bytes")
         self._unbegun += 1
         call = OneCall(made.site, made.number, made.arguments, made)
-        if self._journal is not None:
-            self._name(call)
+        self._name(call)
         self._ask(call)
 
     def _name(self, call: OneCall) -> None:
-        """Name a call for the journal, in the order in which the program makes its calls."""
-        call.stored_as = self._gate.key_of(call.site.tool, call.arguments)
+        """In a durable run: name a call for the journal, in the order in which the program makes its calls."""
+        if self._durable is not None:
+            call.stored_as = self._durable.key_of(call.site.tool, call.arguments)
 
     def _give(self, call: OneCall) -> None:
         """Give the walk the outcome of a call, if the walk has come to it."""

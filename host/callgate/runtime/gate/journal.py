@@ -15,7 +15,7 @@ from .records import CallRecord, CallUnderWay
 if TYPE_CHECKING:
     from callgate.durable.store import CallKey
 
-__all__ = ["CallJournal", "CurrentCall", "KeptCall", "Rests", "at_work", "current_call"]
+__all__ = ["CallJournal", "CurrentCall", "KeptCall", "NamesCalls", "Rests", "at_work", "current_call"]
 
 at_work: ContextVar[CallUnderWay | None] = ContextVar("callgate_at_work", default=None)
 """Set while a tool's function runs."""
@@ -65,6 +65,21 @@ class CallJournal(Protocol):
             call: its tool requires approval.
             arguments: a copy, already validated.
         """
+
+
+class NamesCalls(Protocol):
+    """The gate of a durable run, for the plan or the walk that makes its calls."""
+
+    def key_of(self, name: str, arguments: Any) -> CallKey:
+        """Name the next call of this tool with these arguments in the journal; each name is given once.
+
+        Args:
+            name: the tool's name, in any way that `Registry.resolve` knows.
+            arguments: as the program writes them.
+        """
+
+    def consumed(self, record: int) -> None:
+        """The outcome of the call with this index of its record is used now."""
 
 
 @dataclass(slots=True, eq=False)

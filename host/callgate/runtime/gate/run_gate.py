@@ -53,10 +53,8 @@ from .watches import RunWatches
 from .watching import place
 
 if TYPE_CHECKING:
-    from callgate.durable.store import CallKey
-
     from .gate import Gate
-    from .journal import CallJournal
+    from .journal import CallJournal, NamesCalls
 
 __all__ = ["RunGate"]
 
@@ -200,13 +198,10 @@ class RunGate:
         number below 0 counts records again."""
         self._most_calls += records
 
-    def key_of(self, name: str, arguments: Any) -> CallKey:
-        """In a durable run: name a call in its journal."""
-        raise NotImplementedError
-
-    def consumed(self, record: int) -> None:
-        """In a durable run: the outcome of the call with this index of its record is used now."""
-        raise NotImplementedError
+    @property
+    def durable(self) -> NamesCalls | None:
+        """This gate, in a durable run; None in any other run."""
+        return None
 
     async def record_cancelled(self, name: str, arguments: Any, line: int | None = None) -> None:
         """Record a call that was cancelled before it came to the gate; it counts like any other.

@@ -187,10 +187,10 @@ class PlanDrive(Driver[Any, Call]):
                 self._interrupted.add(step)
             raise
         else:
-            if self._gate.journal is not None:
+            if (durable := self._gate.durable) is not None:
                 while self._paused:  # what has begun when an outcome is used must not depend on time
                     await anyio.lowlevel.checkpoint()
-                self._gate.consumed(first)
+                durable.consumed(first)
             self._feed(outcome)
 
     def _note(self, call: Call, record: int) -> None:
