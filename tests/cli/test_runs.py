@@ -214,6 +214,17 @@ def test_a_call_in_flight_at_a_kill_is_settled_after_the_run_was_taken_up_and_th
     assert "if its process was killed, `callgate runs --durable runs.db resume run_" in early.tip
 
 
+def test_the_page_of_a_cancelled_run_tells_a_call_whose_outcome_nobody_knows(cli: Command) -> None:
+    (cli.folder / "bank.py").write_text(CRASHING)
+    with cli.start(*started("--key", "k", "--tools", "bank.py", "-c", "await pay(5)")) as (process, _):
+        assert finished(process).status == 9
+    assert "nobody knows" not in cli(*DURABLE, "show", "k").out
+    assert cli(*DURABLE, "cancel", "k").status == 0
+    page = cli(*DURABLE, "show", "k").out.splitlines()
+    called = next(number for number, line in enumerate(page) if '  started  pay({"amount": 5})' in line)
+    assert page[called + 1] == "    nobody knows whether it was done: the run ended without its outcome"
+
+
 def test_a_run_whose_tool_is_gone_says_how_to_resume_it(cli: Command) -> None:
     run = asleep(cli)
     (cli.folder / "bank.py").write_text(CRASHING)

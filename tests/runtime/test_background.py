@@ -109,7 +109,7 @@ async def test_a_run_that_is_stopped_has_no_call_under_way() -> None:
         run = await begun(conversation, "await hold(name='one')")
         await gate.begun.wait()
         assert (await conversation.handle("stop_run", {"run": run})) == (
-            f'Run "{run}" is stopped. What it has done stays done.'
+            f'Run "{run}" is being stopped. What it has done stays done.'
         )
         ended = await waited(conversation, run)
         assert (ended.ok, gate.ended) == (False, ["one"])

@@ -94,6 +94,8 @@ def page_of(history: RunHistory) -> Iterator[str]:
         yield "calls:"
     for call in history.calls:
         yield f"  {call_name(call.key)}  {call.status:<8} {_call(call, shown)}"
+        if run.status in ENDED and call.status in ("started", "unknown"):
+            yield "    nobody knows whether it was done: the run ended without its outcome"
         if (approval := asked.get(call.key)) is not None:
             yield f"    {_decision(approval, now)}"
     if run.result is not None:

@@ -55,8 +55,7 @@ def already_decided(approval: Approval, decision: Decision) -> AlreadyDecided:
     if decision.time >= approval.expires:  # no person can decide then
         return expired(approval)
     verb = "granted" if decision.granted else "denied"
-    who = f" by {decision.by}" if decision.by else ""  # of a question that expired, nobody
-    what = f"{verb}{who} at {_when(decision.time)}"
+    what = f"{verb} by {decision.by or 'somebody'} at {_when(decision.time)}"
     if decision.arguments is not None:
         what += ", with other arguments"
     if decision.reason:

@@ -89,7 +89,7 @@ async def _answered(runtime: Runtime, name: MetaTool, arguments: Mapping[str, An
     if run.status in ENDED:
         return _answer(name, run, f'Run "{run.id}" has ended before: wait_run gives its result.')
     await run.stop()
-    return _answer(name, run, f'Run "{run.id}" is stopped. What it has done stays done.')
+    return _answer(name, run, f'Run "{run.id}" is being stopped. What it has done stays done.')
 
 
 async def result_of_run(runtime: Runtime, given: str | Mapping[str, Any], call: ModelCall) -> Result:

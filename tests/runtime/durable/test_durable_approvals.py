@@ -11,7 +11,7 @@ import pytest
 from callgate import Allow, Runtime, Tool, tool
 from callgate.durable.memory import MemoryStore
 from callgate.errors import AlreadyDecided, InvalidArguments, RunNotFound
-from callgate.runtime.durable.runs import PendingCall, call_name
+from callgate.runtime.durable.pending import PendingCall, call_name
 from runtime.durable.waiting import asked, becomes, until
 
 pytestmark = pytest.mark.anyio
@@ -91,7 +91,7 @@ async def test_a_question_that_nobody_answers_in_time_is_a_denial() -> None:
         assert till.paid == []
         assert not await runtime.runs.pending()
         (asked_before,) = (await runtime._runs_host.store.load(run.id)).approvals
-        with pytest.raises(AlreadyDecided, match=r"was decided before: denied at .* UTC: nobody answered"):
+        with pytest.raises(AlreadyDecided, match=r"the approval of refund expired at .* UTC; nothing was decided"):
             await runtime.runs.approve(run.id, call_name(asked_before.call), by="ada")
 
 

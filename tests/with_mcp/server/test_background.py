@@ -94,7 +94,7 @@ async def test_a_client_may_stop_its_run(served: Served) -> None:
     async with served.client("--background") as client:
         run = run_in(await client.call_tool("start_code", {"code": "await hold(name='x')"}))
         await until((served.folder / "x.begun").exists)
-        assert "is stopped" in await called(client, "stop_run", run=run)
+        assert "is being stopped" in await called(client, "stop_run", run=run)
         await until((served.folder / "x.ended").exists)
         ended = await client.call_tool("wait_run", {"run": run})
         assert ended.is_error
