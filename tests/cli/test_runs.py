@@ -122,8 +122,9 @@ def test_a_run_whose_process_was_killed_is_approved_and_goes_on_in_a_new_process
     assert "the key 'order-17' is that of run" in other.error
 
 
+@pytest.mark.slow
 def test_a_run_that_waits_for_a_time_asks_nobody_to_decide(cli: Command) -> None:
-    code = "import asyncio\nawait asyncio.sleep(11)\n5"
+    code = "import asyncio\nawait asyncio.sleep(16)\n5"  # a program sleeps for what is 10 s away, when the host looks
     done = cli("run", "--durable", "runs.db", "-c", code)
     assert (done.status, done.out) == (0, "5\n")
     assert "waits for a time\n" in done.err
