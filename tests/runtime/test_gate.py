@@ -239,7 +239,7 @@ def test_only_the_gate_of_a_durable_run_names_calls() -> None:
 
 
 async def test_recorded_arguments_do_not_fill_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("callgate.runtime.gate.run_gate.MAX_RECORDED_BYTES", 2_000)
+    monkeypatch.setattr("callgate.runtime.gate.recording.MAX_RECORDED_BYTES", 2_000)
     run = run_of(echo)
     for _ in range(2):
         await run.call("echo", {"text": "x" * 1_000})

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from callgate import CodeResult, Limits, Runtime, tool
-from callgate.runtime.gate.run_gate import MAX_RESULT_BYTES
+from callgate.runtime.gate.recording import MAX_RESULT_BYTES
 
 from .test_hostile_guests import WIRE
 

@@ -42,12 +42,13 @@ from callgate.tools import Caller, Retry, Tool
 from callgate.tools.turns import LARGE_BYTES
 
 from .approval import Allow, ApprovalRequest, Deny, answer_of, denied
-from .arguments import as_dict, copy_of, in_turns, key_of, validated, validated_by, weighing, weight
+from .arguments import as_dict, copy_of, key_of, validated, validated_by
 from .attempts import Attempts
 from .cache import reads_kept_seconds
 from .earlier import Answered, EarlierOutcome, ForRepair, Outcome, Repair
 from .events import CallEnded, CallStarted, Event, tell
 from .failures import copied
+from .recording import Recording
 from .records import CallRecord, CallUnderWay
 from .watches import RunWatches
 from .watching import place
@@ -58,20 +59,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RunGate"]
 
-MAX_RECORDED_BYTES = 64 * 1024 * 1024
-"""Memory for the recorded arguments of one run, about: a hostile guest must not fill the host."""
-MAX_RESULT_BYTES = 16 * 1024 * 1024
-"""Memory for the recorded results of one run; besides that of the arguments, which results must not push out."""
-_RESULT_BYTES = 4096
-"""Bytes of one result that are recorded."""
-_OBJECT_BYTES = 64
-"""Memory of a short text beside its characters."""
 MAX_SUGGESTIONS = 100
 """Unknown names in one run for which the gate looks up the nearest name: a lookup costs the host time."""
-_SHORT = 200
-"""Characters of an error that are recorded when that memory is used up."""
-_NOT_KEPT = "(not kept: the arguments recorded in this run take 64 MiB already)"
-_NOT_WEIGHED = "(not kept: the call was cancelled before its large arguments were looked at)"
 _CUT_OFF = "the call was cancelled while it was under way; it may have done its work all the same"
 
 
@@ -107,16 +96,13 @@ class RunGate:
         self._began = gate.clock()
         self._has_begun = False
         self._most_calls = limits.max_tool_calls
-        self._recordable = MAX_RECORDED_BYTES
-        self._results = self._whole_results = MAX_RESULT_BYTES
+        self._recording = Recording(offer.caller)
         self._suggestions = MAX_SUGGESTIONS
         self._answered: Answered | None = None
         self.repair: Repair | None = None
         """Has the outcomes of an earlier program's calls; None if the run corrects none."""
         self._reused: dict[int, Outcome] = {}
         """Those that stand for calls of this run, by the ids of their records."""
-        self._whole: dict[int, str] = {}
-        """Results of a program that are longer than what records keep, by the ids of the records."""
 
     def add(self, tool: Tool) -> None:
         """Let this run call one more tool, of the host's own."""
@@ -180,7 +166,7 @@ class RunGate:
                 for record in self.records
             )
         )
-        return ForRepair(self._began, {} if ok else self._whole, self._reused, left, has_effects)
+        return ForRepair(self._began, {} if ok else self._recording.whole, self._reused, left, has_effects)
 
     def begin_anew(self, answered: Answered, cancelled: int) -> None:
         """Answer calls of the program's second run from its first run: no call is made twice.
@@ -217,7 +203,7 @@ class RunGate:
         record.status, record.error = "cancelled", "the call was cancelled before it had begun"
         try:
             if call.size > LARGE_BYTES:
-                await self._weigh(call)
+                await self._recording.weigh(call)
         finally:
             if call.watches is not None:
                 call.watches.ended(self._known.get(call.name), None)
@@ -295,7 +281,7 @@ class RunGate:
                 self._measure(tool, text)
             record.status = "succeeded" if call.reused is None else call.reused.record.status
             record.duration_seconds = self.seconds() - record.started_seconds
-            self._record_result(record, text)
+            self._recording.result(record, text)
             return text
         except ToolError as error:
             self._failed(call, error)
@@ -361,11 +347,7 @@ class RunGate:
         if count >= self._most_calls:
             most = self.limits.max_tool_calls
             raise LimitReached("max_tool_calls", most, most)
-        arguments: Any = call.arguments
-        call.size = weight(arguments, LARGE_BYTES)
-        self._recordable -= call.size
-        if self._recordable < 0:
-            arguments = _NOT_KEPT
+        arguments = self._recording.arguments(call)
         record = CallRecord(count + 1, call.name[:256], arguments, self.caller, self.seconds())
         record.line, record.early = call.line, call.early
         call.record = record
@@ -395,11 +377,11 @@ class RunGate:
             await self._entrance.acquire()
         except BaseException:
             if large:
-                call.record.arguments = _NOT_WEIGHED
+                self._recording.not_weighed(call.record)
             raise
         try:
             if large:
-                await self._weigh(call)
+                await self._recording.weigh(call)
             tool = self._allow(call, known)
             call.validated = await validated(tool, call.given, are_json=call.are_json)
             if large and tool.requires_approval:
@@ -407,17 +389,6 @@ class RunGate:
             return tool
         finally:
             self._entrance.release()
-
-    async def _weigh(self, call: CallUnderWay) -> None:
-        """Subtract the memory of large arguments that is not counted yet from the memory for records."""
-        try:
-            size = await in_turns(weighing(call.arguments, max(self._recordable, 0) + call.size))
-        except BaseException:
-            call.record.arguments = _NOT_WEIGHED
-            raise
-        self._recordable -= size - call.size
-        if self._recordable < 0:
-            call.record.arguments = _NOT_KEPT
 
     async def _approve(self, call: CallUnderWay) -> None:
         """Take step 3: ask, and replace the arguments if the answer has others."""
@@ -471,29 +442,13 @@ class RunGate:
                 tool=tool.name,
             )
 
-    def _record_result(self, record: CallRecord, text: str) -> None:
-        """Record the size and the beginning of a result."""
-        kept = text if len(text) <= _RESULT_BYTES else text[:_RESULT_BYTES]
-        record.result_bytes = len(text)
-        if not text.isascii():
-            record.result_bytes = len(text.encode("utf-8", "surrogatepass"))
-            kept = kept.encode("utf-8", "replace")[:_RESULT_BYTES].decode("utf-8", "ignore")
-        if record.result_bytes > _RESULT_BYTES and self.caller == "code":
-            self._whole_results -= record.result_bytes
-            if self._whole_results >= 0:
-                self._whole[record.id] = text
-        self._results -= len(kept) + _OBJECT_BYTES
-        if self._results >= 0:
-            record.result = kept
-
     def _failed(self, call: CallUnderWay, error: ToolError) -> None:
         """Record that the call did not succeed."""
         record = call.record
         record.status = call.failure
         if call.failure == "failed" and isinstance(error, ToolTimedOut):
             record.status = "timed_out" if call.tool.repeatable else "unknown_outcome"
-        self._recordable -= weight(error.message, self._recordable)
-        record.error = error.message if self._recordable >= 0 else error.message[:_SHORT]
+        self._recording.error(record, error.message)
         record.duration_seconds = self.seconds() - record.started_seconds
 
     def _cut_off(self, call: CallUnderWay) -> None:
