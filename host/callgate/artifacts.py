@@ -174,7 +174,8 @@ class Keeper(Protocol):
 
 
 keeper_of_call: ContextVar[Keeper | None] = ContextVar("callgate_keeper_of_call", default=None)
-"""During a call: has the artifacts of the program, plan or model that made it."""
+"""During a call: has the artifacts of the program, plan or model that made it. The gate sets the call itself: see
+`callgate.runtime.gate.records.CallUnderWay`."""
 handle_form: ContextVar[Callable[[Any], Any] | None] = ContextVar("callgate_handle_form", default=None)
 """While a value is written that holds artifacts: the JSON form of one, None for a value that is none."""
 

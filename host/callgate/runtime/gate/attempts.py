@@ -30,7 +30,6 @@ from .arguments import in_turns, validated, weight
 from .events import Event, Progressing, listening
 from .failures import ToolCrashed, crashed, make_presentable, propagates
 from .handles import written_with_handles
-from .journal import at_work
 from .records import CallRecord, CallUnderWay
 from .threads import MAX_THREADS, Threads
 
@@ -140,8 +139,6 @@ class Attempts:
         progressing = None if self._on_event is None else Progressing(self._on_event, record)
         if (before := listening.get()) is not progressing:
             listening.set(progressing)
-        outer = at_work.get()
-        at_work.set(call)
         called = threads is None or threads.have_room(tool)  # otherwise the call is refused before it begins
         text: str | None = None
         self._gate.effects.note(tool)
@@ -165,7 +162,6 @@ class Attempts:
                 progressing.over = True
             if before is not progressing:
                 listening.set(before)  # `reset` would fail if the call is cancelled in another context
-            at_work.set(outer)
             self._places.release()
             if shared is not None:
                 shared.release()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import secrets
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from callgate.artifacts import keeper_of_call
 from callgate.errors import ConfigurationError, ToolError
 
 from .approval import Allow, Deny
@@ -15,10 +15,7 @@ from .records import CallRecord, CallUnderWay
 if TYPE_CHECKING:
     from callgate.durable.store import CallKey
 
-__all__ = ["CallJournal", "CurrentCall", "KeptCall", "NamesCalls", "Rests", "at_work", "current_call"]
-
-at_work: ContextVar[CallUnderWay | None] = ContextVar("callgate_at_work", default=None)
-"""Set while a tool's function runs."""
+__all__ = ["CallJournal", "CurrentCall", "KeptCall", "NamesCalls", "Rests", "current_call"]
 
 
 class Rests(Protocol):
@@ -115,8 +112,8 @@ def current_call() -> CurrentCall:
     Raises:
         ConfigurationError: no tool is being called here.
     """
-    call = at_work.get()
-    if call is None:
+    call = keeper_of_call.get()
+    if not isinstance(call, CallUnderWay) or not call.record.attempts:
         raise ConfigurationError("current_call() is for a tool's function, while callgate calls it")
     if call.idempotency_key is None:
         call.idempotency_key = f"call_{secrets.token_hex(16)}"

@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from callgate.artifacts import Artifact
 from callgate.tools import Retry, Tool
 
 from .deadline import Deadline
 
 if TYPE_CHECKING:
+    from callgate.runtime.products import Products
+
     from .earlier import Outcome
     from .journal import KeptCall
     from .watches import CallWatches
@@ -89,7 +92,11 @@ class CallRecord:
 
 @dataclass(slots=True, eq=False)
 class CallUnderWay:
-    """A call on its way through the gate: the request, then the values that the gate's steps add."""
+    """A call on its way through the gate: the request, then the values that the gate's steps add.
+
+    The gate sets `keeper_of_call` to it, so that one context variable says what a function that the call runs may ask
+    for: the artifacts of its caller, and the call itself (see `current_call`).
+    """
 
     name: str
     arguments: Mapping[str, Any]
@@ -106,6 +113,8 @@ class CallUnderWay:
     size: int = 0
     """Memory of the arguments in bytes, as far as it has been counted."""
     record: CallRecord = field(init=False)
+    products: Products = field(init=False)
+    """Has the artifacts of the caller."""
     tool: Tool = field(init=False)
     given: dict[str, Any] = field(init=False)
     """The arguments that were validated: the caller's, or those of the approval."""
@@ -130,3 +139,11 @@ class CallUnderWay:
     """What the journal of a durable run has of the call; None in any other run."""
     idempotency_key: str | None = None
     """What `current_call` says; made when a tool asks for it, or by the journal."""
+
+    def get(self, handle: str | Mapping[str, Any]) -> Artifact | None:
+        """See `Keeper.get`."""
+        return self.products.get(handle)
+
+    def keep(self, artifact: Artifact) -> Artifact:
+        """See `Keeper.keep`."""
+        return self.products.keep(artifact)

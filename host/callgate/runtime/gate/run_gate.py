@@ -254,7 +254,8 @@ class RunGate:
         record = self._begin(call)
         text: str | None = None
         before = keeper_of_call.get()
-        keeper_of_call.set(self.products)
+        call.products = self.products
+        keeper_of_call.set(call)
         try:
             if call.size <= LARGE_BYTES and not self._entrance.locked():
                 tool = self._allow(call, known)
