@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol
+from typing import Final, Literal, NamedTuple, Protocol
 
 __all__ = [
     "ENDED",
@@ -56,8 +56,7 @@ MAX_STORED_BYTES: Final = 16 * 1024 * 1024
 """UTF-8 bytes of one text that is stored. Larger values belong into artifacts."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallKey:
+class CallKey(NamedTuple):
     """Names a call within its run, also when the run is run again."""
 
     digest: bytes

@@ -18,14 +18,14 @@ import copy
 import json
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
 from callgate.artifacts import Shelf
-from callgate.durable.store import MAX_STORED_BYTES, Held, RunHistory, StateChange, Store
+from callgate.durable.store import Held, RunHistory, StateChange, Store
 from callgate.errors import ConfigurationError, DurableError, ReplayDiverged, SandboxError
 from callgate.lazily import imported
 from callgate.limits import Limits
@@ -38,7 +38,7 @@ from .gate import DurableGate
 from .journal import RunJournal
 from .others import missing_tools
 from .parking import Pause
-from .recorded import records_of
+from .recorded import records_of, result_text
 
 if TYPE_CHECKING:
     from callgate.runtime.runtime import Runtime
@@ -56,7 +56,6 @@ _QUIET_SECONDS: Final = 0.02
 """How long a parked call waits before somebody looks whether anything else goes on."""
 _MOST_QUIET_SECONDS: Final = 0.5
 _NO_LONGER_FITS: Final = frozenset({"PlanRefused", "CheckFailed", "NotAGraph"})
-_NOT_KEPT: Final = "(not kept: the result of the run is too large)"
 
 
 class _ToolIsGone(Exception):
@@ -294,7 +293,7 @@ class LiveRun:
         self.result = result
         status = status or ("succeeded" if result.ok else "failed")
         reason = None if result.error is None else result.error.message[:1000]
-        return StateChange(status, reason, result=_text_of(result), released=True)
+        return StateChange(status, reason, result=result_text(result), released=True)
 
     async def _failed(self, error: RunError) -> Result:
         """The result of a run that has come to no end of its own."""
@@ -302,21 +301,6 @@ class LiveRun:
         if self._row.kind == "plan":
             return PlanResult(ok=False, error=error, calls=calls)
         return CodeResult(ok=False, error=error, calls=calls, source=self._row.text)
-
-
-def _text_of(result: Result) -> str:
-    text = json.dumps(result.to_dict())
-    if len(text) > MAX_STORED_BYTES:
-        calls = [replace(call, arguments=_NOT_KEPT, changed_arguments=None, result=None) for call in result.calls]
-        text = json.dumps(replace(result, calls=calls).to_dict())
-    if len(text) > MAX_STORED_BYTES:
-        error = RunError("LimitReached", f"the result of the run takes {len(text):,} bytes; {_NOT_KEPT[1:-1]}")
-        less = replace(result, calls=[], error=result.error or error)
-        less = (
-            replace(less, steps=[], outputs={}) if isinstance(less, PlanResult) else replace(less, value=None, logs="")
-        )
-        text = json.dumps(less.to_dict())
-    return text
 
 
 async def result_of(text: str) -> Result:

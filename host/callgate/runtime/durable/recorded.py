@@ -1,4 +1,4 @@
-"""What the store keeps of calls, as JSON, and back: their records, errors and names. Waits for nothing."""
+"""What the store keeps of calls and results, as JSON, and back: records, errors and names. Waits for nothing."""
 
 from __future__ import annotations
 
@@ -8,20 +8,25 @@ from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from typing import Any, Final
 
+from pydantic_core import to_json
+
 import callgate.errors
-from callgate.durable.store import CallKey, CallStatus, StoredCall
+from callgate.durable.store import MAX_STORED_BYTES, CallKey, CallStatus, StoredCall
 from callgate.errors import ToolError
 from callgate.protocol.run import error_object
 from callgate.runtime.gate.failures import ToolCrashed
 from callgate.runtime.gate.records import CallRecord, CallUnderWay
+from callgate.runtime.plans.result import PlanResult
+from callgate.runtime.result import CodeResult, RunError
 from callgate.tools import Tool
 from callgate.tools.encoding import NotJson, canonical_json
 
 __all__ = [
     "arguments_text", "as_given", "error_from", "error_text", "key_of", "records_from", "records_of", "records_text",
-    "schema_digest", "settled", "stored_call", "with_outcome",
+    "result_text", "schema_digest", "settled", "stored_call", "with_outcome",
 ]  # fmt: skip
 
+_LEFT_OUT: Final = "(not kept: the result of the run is too large)"
 _NOT_KEPT: Final = frozenset({"id", "tool", "arguments", "caller", "early", "replayed", "fallback_call"})
 """Fields of a record that the journal has elsewhere, or that the call has anew."""
 _KEPT: Final = {each.name: each.default for each in fields(CallRecord) if each.name not in _NOT_KEPT}
@@ -168,3 +173,31 @@ def error_from(text: str) -> ToolError:
         known = type(kind, (ToolError,), {})
     made: type[ToolError] = known
     return made(given["message"], code=given["code"], data=more["data"], retryable=more["retryable"], tool=more["tool"])
+
+
+def result_text(result: CodeResult | PlanResult) -> str:
+    """A result as JSON text; one that is too long to be kept is kept without its arguments, or without its value."""
+    text, size = _written(result)
+    if size > MAX_STORED_BYTES:
+        calls = [replace(call, arguments=_LEFT_OUT, changed_arguments=None, result=None) for call in result.calls]
+        text, size = _written(replace(result, calls=calls))
+    if size > MAX_STORED_BYTES:
+        error = RunError("LimitReached", f"the result of the run takes {size:,} bytes; {_LEFT_OUT[1:-1]}")
+        less = replace(result, calls=[], error=result.error or error)
+        less = (
+            replace(less, steps=[], outputs={}) if isinstance(less, PlanResult) else replace(less, value=None, logs="")
+        )
+        text, _ = _written(less)
+    return text
+
+
+def _written(result: CodeResult | PlanResult) -> tuple[str, int]:
+    """A result as JSON text, and its size in bytes. pydantic's writer takes a quarter of the time that Python's takes;
+    it cannot write halves of surrogate pairs, nor what is nested very deeply."""
+    given = result.to_dict()
+    try:
+        data = to_json(given, inf_nan_mode="constants")
+    except (ValueError, RecursionError):
+        text = json.dumps(given)
+        return text, len(text)
+    return data.decode(), len(data)
