@@ -2,51 +2,48 @@
 
 Each trial runs one program to its end in a chain of processes. All but the last of them are killed: at one of the
 points that `world` counts, or at a time. People answer from another process. `judging` says what must hold at the end,
-compared with a run that nobody killed. Prints a line for each fault, and a table. Ends with 1 if there was a fault.
+compared with a run that nobody killed. Prints a line for each fault, one for every 50 kills, and a table: its output is
+a log that can be kept. Ends with 1 if there was a fault.
 
   --moments N      end when so many processes were killed
   --programs A,B   only these
+  --workers N      trials at the same time, each in a process; by default one for each processor
   --breaks NAME    break the journal on purpose (see `broken`), and end at the first fault: the status is turned around
   --power          each kill is a power failure as well
+  --first N        begin with the Nth trial
   --show N         one trial, with all that it says
+  --folder PATH    where the files of trials lie for their time; by default in memory and on the disk
+  --shared PATH    where runs that nobody killed are kept for other campaigns
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
+import multiprocessing
+import os
 import platform
-import random
 import sqlite3
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from itertools import count
 
-import anyio
-
+from callgate.version import __version__
+from durable.kill import warm
 from durable.kill.broken import BREAKS
-from durable.kill.judging import Told, faults
-from durable.kill.lives import Kill, Lives, adopt_orphans
+from durable.kill.lives import adopt_orphans
 from durable.kill.programs import PROGRAMS
-from durable.kill.world import entries
+from durable.kill.trials import Setting, Trial, begin, trial_now, undisturbed_now
 
-AT_A_TIME = 0.3
-"""Share of the kills at a time; the others are at points."""
-ANOTHER = 0.6
-"""Chance that one more process is killed."""
+MEMORY = "/dev/shm"
+"""Where files are in memory, on Linux."""
 PROGRESS = 50
-"""Trials between two lines that say how far it is."""
+"""Kills between two lines that say how far it is."""
 SHOWN = 5
 """Faults of one trial that are printed."""
-MOST = 6
-"""Processes of one run that are killed."""
-LEAVES = ("", "", "soft", "hard")
-"""See `Lives.leaves`."""
-LOOPS = ("asyncio", "asyncio", "trio")
 COLUMNS = {
     "trials": "trials",
     "at points": "killed at a point",
@@ -62,127 +59,122 @@ COLUMNS = {
 flight at a kill that another process made again; faults."""
 
 
-@dataclass(frozen=True)
-class Expected:
-    """A run that nobody killed."""
-
-    told: Told
-    points: int
-    seconds: float
-
-
 class Campaign:
-    """Trials, one after the other.
+    """Trials, some at the same time.
 
     Args:
-        folder: for their files.
         options: of the command line.
+        disk: folder for the files of trials, on a disk.
+        memory: folder for the files of others, in memory.
     """
 
-    def __init__(self, folder: Path, options: argparse.Namespace) -> None:
-        self._folder = folder
+    def __init__(self, options: argparse.Namespace, disk: str, memory: str) -> None:
         self._options = options
+        self._setting = Setting(
+            options.seed, options.breaks, options.power, disk, memory, options.shared, options.show is not None
+        )
+        self._names = options.programs.split(",") if options.programs else list(PROGRAMS)
         self._began = time.monotonic()
-        self._expected: dict[str, Expected] = {}
+        self.kills = 0
         self.counts: dict[str, Counter[str]] = {}
 
-    async def run(self) -> None:
+    def run(self) -> None:
         """Run trials until enough processes were killed, or a journal that was broken on purpose has shown it."""
-        names = self._options.programs.split(",") if self._options.programs else list(PROGRAMS)
-        number = self._options.first
-        while sum(self._kills_of(name) for name in self.counts) < self._options.moments:
-            name = names[number % len(names)]
-            found = await self.trial(number, name)
+        shown = 0
+        for each in self._trials():
+            self.counts.setdefault(each.program, Counter()).update(each.counts)
+            self.kills += each.kills
+            found = each.faults
             for fault in [*found[:SHOWN], *([f"and {len(found) - SHOWN} faults more"] if found[SHOWN:] else [])]:
-                print(f"trial {number} of seed {self._options.seed}, {name}: {fault}", flush=True)
-            if self._options.show is not None or (found and self._options.breaks):
-                return
-            number += 1
-            if number % PROGRESS == 0:
-                kills, seconds = sum(map(self._kills_of, self.counts)), time.monotonic() - self._began
-                print(f"{number} trials, {kills} kills in {seconds:.0f} s", flush=True)
+                print(f"trial {each.number} of seed {self._options.seed}, {each.program}: {fault}", flush=True)
+            if each.shown:
+                print(*each.shown, sep="\n")
+            if self.kills // PROGRESS > shown:
+                shown = self.kills // PROGRESS
+                total = self.total()
+                seconds = time.monotonic() - self._began
+                print(
+                    f"{self.kills} kills in {total['trials']} trials, {total['faults']} faults, {seconds:.0f} s",
+                    flush=True,
+                )
 
-    def _kills_of(self, name: str) -> int:
-        return self.counts[name]["killed at a point"] + self.counts[name]["killed at a time"]
+    def _is_over(self) -> bool:
+        found = self.total()["faults"]
+        return self.kills >= self._options.moments or bool(found and self._options.breaks)
 
-    async def trial(self, number: int, name: str) -> list[str]:
-        """Run a program through some kills; returns the faults."""
-        expected = await self._undisturbed(name)
-        chance = random.Random(f"{self._options.seed} {number}")
-        kills = list(_kills(chance, expected))
-        leaves = chance.choice(LEAVES)
-        loops = [{"KILL_LOOP": chance.choice(LOOPS)} for _ in range(len(kills) + 1)] if not self._options.breaks else []
-        power = self._options.power or self._options.breaks == "unsynced"
-        with tempfile.TemporaryDirectory(prefix=f"{number}-", dir=self._folder) as folder:
-            lives = Lives(Path(folder), name, "hard" if power else leaves, self._options.breaks, power)
-            await lives.run(kills, loops)
-            ledger = entries(lives.folder)
-            found = [*lives.faults]
-            if lives.told is not None:
-                found += faults(lives.told, expected.told, ledger, lives.kept)
-            lives.counts["trials"] += 1
-            lives.counts["faults"] += len(found)
-            lives.counts["made again under its key"] += len({(each.key, each.process) for each in ledger}) - len(
-                {each.key for each in ledger}
-            )
-            if self._options.show is not None:
-                print(name, kills, loops, repr(leaves), dict(lives.counts), *ledger, lives.told, sep="\n")
-        self.counts.setdefault(name, Counter()).update(lives.counts)
-        return found
+    def _trials(self) -> Iterator[Trial]:
+        """Trials as they end; no new ones begin when it is over."""
+        names, numbers = self._names, count(self._options.first)
+        if self._options.show is not None:
+            numbers = iter([self._options.show])  # type: ignore[assignment]
+            names = [names[self._options.show % len(names)]]
+        if self._options.workers == 1:
+            expected = {name: undisturbed_now(self._setting, name) for name in names}
+            for number in numbers:
+                name = names[number % len(names)]
+                yield trial_now(self._setting, number, name, expected[name])
+                if self._is_over():
+                    return
+            return
+        spawn = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(self._options.workers, spawn, initializer=begin) as pool:
+            runs = [pool.submit(undisturbed_now, self._setting, name) for name in names]
+            expected = {name: run.result() for name, run in zip(names, runs, strict=True)}
+            waiting: set[Future[Trial]] = set()
+            while waiting or not self._is_over():
+                while len(waiting) < self._options.workers and not self._is_over():
+                    if (number := next(numbers, None)) is None:
+                        break
+                    name = names[number % len(names)]
+                    waiting.add(pool.submit(trial_now, self._setting, number, name, expected[name]))
+                if not waiting:
+                    return
+                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                for each in done:
+                    yield each.result()
 
-    async def _undisturbed(self, name: str) -> Expected:
-        if name not in self._expected:
-            with tempfile.TemporaryDirectory(prefix=f"{name}-", dir=self._folder) as folder:
-                lives = Lives(Path(folder), name)
-                await lives.run([])
-                if lives.told is None or lives.faults or lives.told.ok is not PROGRAMS[name].ends_well:
-                    raise SystemExit(f"{name} does not run even without kills: {lives.told} {lives.faults}")
-                if found := faults(lives.told, lives.told, entries(lives.folder), ()):
-                    raise SystemExit(f"{name}: the rules do not hold even without kills: {found}")
-                self._expected[name] = Expected(lives.told, lives.points, lives.seconds)
-        return self._expected[name]
+    def total(self) -> Counter[str]:
+        """What happened, in all programs."""
+        return sum(self.counts.values(), Counter[str]())
 
     def table(self) -> str:
         """What happened, by program."""
-        total = sum(self.counts.values(), Counter[str]())
         lines = [f"{'':20}" + "".join(f"{name:>10}" for name in COLUMNS)]
-        for name, counts in [*sorted(self.counts.items()), ("all", total)]:
+        for name, counts in [*sorted(self.counts.items()), ("all", self.total())]:
             lines.append(f"{name:20}" + "".join(f"{counts[column]:10}" for column in COLUMNS.values()))
         return "\n".join(lines)
-
-
-def _kills(chance: random.Random, expected: Expected) -> Iterator[Kill]:
-    """Kills of the processes of one run, each in what the kills before it have left of the run."""
-    left = 1.0
-    for number in range(MOST):
-        if number and chance.random() > ANOTHER:
-            return
-        part = chance.random() ** (1 + number) * left  # a process that goes on has less to do
-        if chance.random() < AT_A_TIME:
-            yield Kill(seconds=part * expected.seconds)
-        else:
-            yield Kill(point=1 + int(part * expected.points))
-        left -= part
 
 
 def main() -> int:
     options = _options()
     adopt_orphans()
-    began = time.monotonic()
     print(
-        f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, {platform.system()} "
-        f"{platform.release()}, seed {options.seed}, {options.moments} moments"
+        f"callgate {__version__}, Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, "
+        f"{platform.system()} {platform.release()}, seed {options.seed}, {options.moments} moments, "
+        f"{options.workers} at the same time"
         + (f", broken on purpose: {BREAKS[options.breaks]}" if options.breaks else ""),
         flush=True,
     )
-    with tempfile.TemporaryDirectory(prefix="killed-", dir=options.folder) as folder:
-        campaign = Campaign(Path(folder), options)
-        with contextlib.suppress(KeyboardInterrupt):  # what there is until then is printed
-            anyio.run(campaign.run)
-    found = sum(counts["faults"] for counts in campaign.counts.values())
+    began = time.monotonic()
+    in_memory = options.folder or (MEMORY if os.access(MEMORY, os.W_OK) else None)
+    with (
+        tempfile.TemporaryDirectory(prefix="killed-", dir=options.folder) as disk,
+        tempfile.TemporaryDirectory(prefix="killed-", dir=in_memory) as memory,
+    ):
+        campaign = Campaign(options, disk, memory)
+        try:
+            campaign.run()
+        except KeyboardInterrupt:
+            print("interrupted")
+        finally:
+            warm.close()
+    total = campaign.total()
     print(campaign.table())
-    print(f"{found} faults in {time.monotonic() - began:.0f} s")
-    return int(bool(found) is not bool(options.breaks))
+    print(
+        f"{campaign.kills} processes killed in {total['trials']} trials, {total['faults']} faults, "
+        f"{time.monotonic() - began:.0f} s"
+    )
+    return int(bool(total["faults"]) is not bool(options.breaks))
 
 
 def _options() -> argparse.Namespace:
@@ -195,14 +187,18 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--first", type=int, default=0, help="number of the first trial")
     parser.add_argument("--programs", default="", help="only these, with commas between them")
     parser.add_argument(
+        "--workers", type=int, default=os.cpu_count() or 1, help="chains at the same time (default: processors)"
+    )
+    parser.add_argument(
         "--breaks", choices=list(BREAKS), default="", help="break the journal on purpose, and end at the first fault"
     )
     parser.add_argument("--power", action="store_true", help="make each kill a power failure as well")
     parser.add_argument("--show", type=int, help="run this trial alone, and show all its output")
     parser.add_argument("--folder", help="where the files of trials lie for their time")
+    parser.add_argument("--shared", help="where runs that nobody killed are kept for other campaigns")
     options = parser.parse_args()
     if options.show is not None:
-        options.first = options.show
+        options.workers = 1
     return options
 
 

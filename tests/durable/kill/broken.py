@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Generator
 from dataclasses import replace
 from typing import Any, cast
 
-from callgate.durable.store import Change, Consumed, Held, RunHistory, Store, StoredCall
+from callgate.durable.store import LEASE_SECONDS, Change, Consumed, Held, Kept, RunHistory, Store, StoredCall, StoredRun
 from durable.kill.world import points
 
 __all__ = ["BREAKS", "watched"]
@@ -44,13 +44,22 @@ class _Nothing:
 
 
 class _Watched:
-    """A store whose writes are points."""
+    """A store whose writes are points, and whose runs have the lease of ``KILL_LEASE``."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._lease = float(os.environ.get("KILL_LEASE", LEASE_SECONDS))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
+
+    async def add(self, run: StoredRun, *, takes: bool = False) -> Kept:
+        own_lease = self._lease != LEASE_SECONDS
+        kept = await self._store.add(run, takes=takes and not own_lease)
+        return replace(kept, held=await self.take(kept.run.id)) if takes and own_lease and kept.is_new else kept
+
+    async def take(self, run: str) -> Held | None:
+        return await self._store.take(run, lease_seconds=self._lease)
 
     def write(self, held: Held, *changes: Change) -> Awaitable[None]:
         points()

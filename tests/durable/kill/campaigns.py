@@ -11,10 +11,18 @@ __all__ = ["campaign"]
 TESTS = Path(__file__).parents[2]
 
 
-def campaign(*options: str, seconds: float = 570) -> tuple[int, str]:
-    """Run the harness with these options, in a process of its own that adopts what killed processes leave. Returns
-    its exit code and what it printed."""
-    command = [sys.executable, "-m", "durable.kill", *options]
+def campaign(*options: str, shared: Path, seconds: float = 570) -> tuple[int, str]:
+    """Run the harness, in a process of its own that adopts what killed processes leave.
+
+    Args:
+        options: of the harness.
+        shared: folder of the runs that nobody killed; see `conftest.py`.
+        seconds: bound of its time.
+
+    Returns:
+        Its exit code and what it printed.
+    """
+    command = [sys.executable, "-m", "durable.kill", "--workers", "1", "--shared", str(shared), *options]
     ran = subprocess.run(
         command, cwd=TESTS, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds, check=False
     )

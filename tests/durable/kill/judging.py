@@ -13,7 +13,7 @@ A fault is a sentence. The rules, all of them for every run:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +42,12 @@ class Told:
     logs: str
     calls: list[tuple[str, str]]
     """Tool and status of each call."""
+
+    @classmethod
+    def from_json(cls, said: Mapping[str, Any]) -> Told:
+        """From what `dataclasses.asdict` made of it, and JSON of that."""
+        facts, calls = ([tuple(each) for each in said[name]] for name in ("facts", "calls"))
+        return cls(said["ok"], said["error"], facts, said["logs"], calls)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -27,7 +26,7 @@ import anyio.abc
 from callgate.durable.sqlite import SqliteStore
 from callgate.durable.store import StoredCall
 from callgate.sandbox.staging import remove_abandoned
-from durable.kill import power
+from durable.kill import power, warm
 from durable.kill.judging import Kept, Told
 from durable.kill.people import people
 from durable.kill.workload import WAITS
@@ -37,6 +36,8 @@ __all__ = ["Kill", "Lives", "adopt_orphans", "orphans"]
 
 LIFE_SECONDS = 90.0
 """A process that takes longer hangs."""
+BROKEN_SECONDS = 25.0
+"""The same for a journal that is broken on purpose: of these, many hang."""
 GONE_SECONDS = 5.0
 """So long what a killed process started may take to end."""
 MOST_LIVES = 40
@@ -114,8 +115,9 @@ class Lives:
         process = self.start(kill, environment)
         before = power.sizes(self.folder)
         code = None
+        seconds = BROKEN_SECONDS if self.breaks else LIFE_SECONDS
         try:
-            with anyio.move_on_after(LIFE_SECONDS):
+            with anyio.move_on_after(seconds):
                 if self.leaves:
                     code = await self._wait(process, kill)
                 else:
@@ -126,7 +128,7 @@ class Lives:
                 process.wait()
         error = (self.folder / "stderr").read_text(errors="replace")
         if code is None:
-            self.faults.append(f"a process did not end in {LIFE_SECONDS:.0f} s: {error[-2000:]}")
+            self.faults.append(f"a process did not end in {seconds:.0f} s: {error[-2000:]}")
         elif code == -signal.SIGKILL or code in self.accepted:
             self.counts["killed at a point" if kill.point else "killed at a time"] += 1
             if self.fails_power:
@@ -143,11 +145,10 @@ class Lives:
     def read(self) -> None:
         """Read what a process said at the end of the run."""
         said = json.loads((self.folder / "told.json").read_text())
-        self.points = said.pop("points")
-        facts, calls = ([tuple(each) for each in said.pop(name)] for name in ("facts", "calls"))
-        self.told = Told(**said, facts=facts, calls=calls)
+        self.points = said["points"]
+        self.told = Told.from_json(said)
 
-    def start(self, kill: Kill, environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+    def start(self, kill: Kill, environment: Mapping[str, str] | None = None) -> warm.Life:
         """Start a process that carries the run on."""
         (self.folder / "tmp").mkdir(parents=True, exist_ok=True)
         given = {
@@ -162,13 +163,14 @@ class Lives:
             **(power.recorded(self.folder) if self.fails_power else {}),
             **(environment or {}),
         }
-        command = [self.python, "-m", "durable.kill.workload", str(self.folder), self.program]
-        with (self.folder / "stderr").open("ab") as errors, (self.folder / "stdout").open("wb") as output:
-            process = subprocess.Popen(command, env=given, stdin=subprocess.DEVNULL, stdout=output, stderr=errors)
+        for name in ("stdout", "stderr"):
+            (self.folder / name).touch()
+        os.truncate(self.folder / "stdout", 0)
+        process = warm.start(self.python, self.folder, self.program, given)
         _started.add(process.pid)
         return process
 
-    async def _wait(self, process: subprocess.Popen[bytes], kill: Kill) -> int:
+    async def _wait(self, process: warm.Life, kill: Kill) -> int:
         opened: float | None = None
         while (code := process.poll()) is None:
             if opened is None and (self.folder / "stdout").stat().st_size:
@@ -180,11 +182,11 @@ class Lives:
         self.seconds = 0.0 if opened is None else time.monotonic() - opened
         return code
 
-    async def _wait_with_people(self, process: subprocess.Popen[bytes], kill: Kill) -> int:
+    async def _wait_with_people(self, process: warm.Life, kill: Kill) -> int:
         while not (self.folder / "stdout").stat().st_size and process.poll() is None:  # noqa: ASYNC110
             await anyio.sleep(0.002)
-        if process.poll() is not None:
-            return process.returncode
+        if (code := process.poll()) is not None:
+            return code
         code = 0
         async with people(self.folder, self.counts) as those, anyio.create_task_group() as tasks:
 
@@ -263,7 +265,7 @@ def _children() -> set[int]:
 def _adopted() -> list[str]:
     """Children of this process that it did not start."""
     found: list[str] = []
-    for child in _children() - _started:
+    for child in _children() - _started - warm.pids():
         with contextlib.suppress(FileNotFoundError, ChildProcessError):
             if not os.waitpid(child, os.WNOHANG)[0]:
                 found.append(Path(f"/proc/{child}/cmdline").read_text().replace("\0", " ")[:200] or f"process {child}")

@@ -29,7 +29,9 @@ def recorded(folder: Path) -> dict[str, str]:
     library = folder.parent / "synced.so"
     if not library.exists():
         source = Path(__file__).with_name("synced.c")
-        subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(source), "-ldl"], check=True)
+        part = library.with_suffix(f".{os.getpid()}")  # another process of the campaign may build it, too
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", str(part), str(source), "-ldl"], check=True)
+        part.replace(library)
     return {"LD_PRELOAD": str(library), "KILL_SYNCED": str(folder / "synced")}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from durable.kill import power
@@ -22,16 +24,11 @@ MOMENTS = 25
 
 
 @pytest.mark.parametrize("breaks", BREAKS)
-def test_a_journal_that_is_broken_on_purpose_is_found_out(breaks: str) -> None:
+def test_a_journal_that_is_broken_on_purpose_is_found_out(breaks: str, undisturbed_runs: Path) -> None:
     if breaks == "unsynced" and not power.can_fail():
         pytest.skip("there is no C compiler: what was synced cannot be noted")
-    code, said = campaign("--moments", str(MOMENTS), "--breaks", breaks, "--programs", SHOWN_BY[breaks])
+    code, said = campaign(
+        "--moments", str(MOMENTS), "--breaks", breaks, "--programs", SHOWN_BY[breaks], shared=undisturbed_runs
+    )
     assert code == 0, f"nothing was found in {MOMENTS} kills:\n{said}"
     assert "Traceback" not in said
-
-
-def test_power_failures_lose_and_repeat_nothing_either() -> None:
-    if not power.can_fail():
-        pytest.skip("there is no C compiler: what was synced cannot be noted")
-    code, said = campaign("--moments", "15", "--power", "--programs", "plan_charges,fast_charges,fast_alike")
-    assert code == 0, said

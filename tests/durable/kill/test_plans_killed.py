@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from durable.kill.campaigns import campaign
@@ -10,7 +12,7 @@ from durable.kill.programs import PROGRAMS
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
-def test_plans_lose_and_repeat_nothing_when_they_are_killed() -> None:
+def test_plans_lose_and_repeat_nothing_when_they_are_killed(undisturbed_runs: Path) -> None:
     names = ",".join(name for name, program in PROGRAMS.items() if program.path == "plan")
-    code, said = campaign("--moments", "25", "--seed", "1", "--programs", names)
+    code, said = campaign("--moments", "25", "--seed", "1", "--programs", names, shared=undisturbed_runs)
     assert code == 0, said

@@ -11,6 +11,9 @@ is ``hard``, in order where it is ``soft``. The environment has the rest:
     KILL_FILE_BYTES         no file may grow beyond that
     KILL_TOOLS              ``changed``: `refund` has another schema; ``gone``: there is no `refund`
     KILL_RESUME             resume the run, although nobody has decided anything
+    KILL_BRIEF              have the zygote for few guests, which starts sooner
+    KILL_LEASE              seconds of the lease of the run
+    KILL_STOPS              see `hanging`
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ import os
 import resource
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +36,14 @@ from callgate.durable.store import Store
 from callgate.errors import StoreFailed
 from callgate.runtime.plans.result import PlanResult
 from callgate.runtime.result import CodeResult
+from callgate.sandbox import launching
 from durable.kill.broken import watched
+from durable.kill.hanging import stops_in_a_transaction
 from durable.kill.judging import Told
 from durable.kill.programs import PROGRAMS
 from durable.kill.world import TOOLS, changed_refund, points
 
-__all__ = ["STORE_FAILED", "WAITS", "told_by"]
+__all__ = ["STORE_FAILED", "WAITS", "carry_on", "told_by"]
 
 STORE_FAILED = 4
 """Exit code of a process that cannot go on with its run."""
@@ -112,14 +118,24 @@ async def _leave_when_it_waits(store: Store, run: str, scope: anyio.CancelScope)
     scope.cancel()
 
 
-if __name__ == "__main__":
+def carry_on(folder: Path, name: str) -> int:
+    """Carry the program's run on, in this process. Returns the exit code."""
+    points.begin()
     if wrong := float(os.environ.get("KILL_CLOCK", "0")):
         right = time.time
         time.time = lambda: right() + wrong
     if most := int(os.environ.get("KILL_FILE_BYTES", "0")):
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+    if os.environ.get("KILL_BRIEF"):
+        launching._launch = partial(launching._launch, brief=True)
+    if os.environ.get("KILL_STOPS"):
+        stops_in_a_transaction(folder)
     try:
-        sys.exit(anyio.run(main, Path(sys.argv[1]), sys.argv[2], backend=os.environ.get("KILL_LOOP", "asyncio")))
+        return anyio.run(main, folder, name, backend=os.environ.get("KILL_LOOP", "asyncio"))
     except StoreFailed as error:
         print(error, file=sys.stderr, flush=True)
-        sys.exit(STORE_FAILED)
+        return STORE_FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(carry_on(Path(sys.argv[1]), sys.argv[2]))

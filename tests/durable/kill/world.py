@@ -51,6 +51,10 @@ class Points:
 
     def __init__(self) -> None:
         self.passed = 0
+        self._at = 0
+
+    def begin(self) -> None:
+        """Read at which point this process ends."""
         self._at = int(os.environ.get("KILL_AT", "0"))
 
     def __call__(self) -> None:
