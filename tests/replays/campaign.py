@@ -1,8 +1,12 @@
-"""Checks many programs, in one process. Prints nothing."""
+"""Checks many programs, in one process. Prints nothing.
+
+A run that does not end in `recording.RUN_SECONDS` is a fault of its program; `workers` sees to processes that hang.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 import anyio
 import anyio.from_thread
@@ -11,26 +15,46 @@ import anyio.to_thread
 from fast_path.reduction import reduced
 from replays.programs import Program
 from replays.recording import Checked, Recorder, drawn, open_recorder
+from replays.workers import Done, Tell
 
 __all__ = ["checked", "share"]
 
+SMALLER_SECONDS = 300.0
+"""So long a program is made smaller, at most."""
 _AT_ONCE = 3
 """Programs at the same time."""
 
 
-def share(seed: int, themes: Sequence[str], keep: bool, numbers: range) -> list[Checked]:
+def share(
+    seed: int, themes: Sequence[str], keep: bool, numbers: Sequence[int], tell: Tell, done: Done[Checked]
+) -> None:
     """Check the programs with these numbers, with new sandboxes; one with a fault is made smaller, unless `keep`."""
 
-    async def work() -> list[Checked]:
-        async with open_recorder() as recorder:
-            found = await checked(recorder, seed, themes, numbers)
-            return [each if keep or not each.faults else await _smaller(recorder, each) for each in found]
+    async def work() -> None:
+        async with open_recorder(tell) as recorder:
+            faulty: list[Checked] = []
 
-    return anyio.run(work)
+            def take(each: Checked) -> None:
+                if keep or not each.faults:
+                    done(each.number, each)
+                else:
+                    faulty.append(each)
+
+            await checked(recorder, seed, themes, numbers, take)
+            for each in faulty:
+                done(each.number, await _smaller(recorder, each))
+
+    anyio.run(work)
 
 
-async def checked(recorder: Recorder, seed: int, themes: Sequence[str], numbers: range) -> list[Checked]:
-    """Check the programs with these numbers."""
+async def checked(
+    recorder: Recorder,
+    seed: int,
+    themes: Sequence[str],
+    numbers: Sequence[int],
+    take: Callable[[Checked], None] = lambda _: None,
+) -> list[Checked]:
+    """Check the programs with these numbers; `take` receives each at once."""
     found: list[Checked] = []
     waiting = list(reversed(numbers))
 
@@ -38,6 +62,7 @@ async def checked(recorder: Recorder, seed: int, themes: Sequence[str], numbers:
         while waiting:
             number = waiting.pop()
             found.append(await recorder.check(drawn(seed, number, themes), number))
+            take(found[-1])
 
     async with anyio.create_task_group() as tasks:
         for _ in range(_AT_ONCE):
@@ -46,11 +71,14 @@ async def checked(recorder: Recorder, seed: int, themes: Sequence[str], numbers:
 
 
 async def _smaller(recorder: Recorder, faulty: Checked) -> Checked:
-    """The smallest program found with a fault."""
+    """The smallest program found with a fault, in `SMALLER_SECONDS`."""
     smallest = faulty
+    end = time.monotonic() + SMALLER_SECONDS
 
     def shows(source: str) -> bool:
         nonlocal smallest
+        if time.monotonic() > end:
+            return False
         again = anyio.from_thread.run(recorder.check, Program(source, faulty.program.inputs), faulty.number)
         if again.faults:
             smallest = again

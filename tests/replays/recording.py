@@ -34,10 +34,13 @@ from callgate.sandbox.backend import Guest
 from fast_path import catalogue as graphs
 from replays.catalogue import TOOLS, WORLD, World, approve
 from replays.programs import THEMES, Program, write
+from replays.workers import Tell
 from runtime.conftest import opened
 
-__all__ = ["Checked", "Recorder", "Trace", "differences", "drawn", "open_recorder"]
+__all__ = ["Checked", "Hangs", "Recorder", "Trace", "differences", "drawn", "open_recorder"]
 
+RUN_SECONDS = 60.0
+"""A run that takes longer hangs: its limits end every program sooner."""
 _ALL_CUTS = 12
 """A program with more events is cut off at so many of them, chosen by chance."""
 _ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
@@ -67,6 +70,10 @@ class Trace:
     """By the number of events that the program had received."""
     stuck: bool = False
     """The program waited, and nothing could come."""
+
+
+class Hangs(Exception):
+    """A run did not end, though its limits end every program."""
 
 
 @dataclass
@@ -155,6 +162,18 @@ class _Conducted(ReplayRun):
         return replace(self.outcome(chosen), time=at if until is None else max(self._last, min(at, until)))
 
 
+def _how_far(made: Sequence[_Conducted]) -> str:
+    """How far a run has come that hangs."""
+    if not made:
+        return "no guest"
+    run = made[0]
+    waits = "waits for an event" if run._wire.waits else "does not wait for an event"
+    return (
+        f"{len(run.events)} events, {len(run.made)} calls, {len(run.arrived)} answers that it has not asked for, "
+        f"{len(run._world.blocked)} calls that wait for the conductor; the program {waits}"
+    )
+
+
 async def _until(is_so: Callable[[], bool]) -> None:
     """Tools with work of their own, some of them in threads, tell nobody when they end."""
     while not is_so():  # noqa: ASYNC110
@@ -166,11 +185,20 @@ def _call(tool: str, arguments: str) -> tuple[str, str]:
 
 
 class Recorder:
-    """Two runtimes, whose guests share no ancestor: one records, the other one replays."""
+    """Two runtimes, whose guests share no ancestor: one records, the other one replays.
 
-    def __init__(self, records: Runtime, replays: Runtime) -> None:
+    Args:
+        records: one of them.
+        replays: the other one.
+        tell: receives the number of a program and the run that begins.
+    """
+
+    def __init__(self, records: Runtime, replays: Runtime, tell: Tell = lambda *_: None) -> None:
         self._records = records
         self._replays = replays
+        self._tell = tell
+        self._at: dict[int, str] = {}
+        """By the number of a program: its last run."""
 
     async def run(
         self, program: Program, history: History, seed: object, script: Sequence[ReplayEvent] = (), *, new: bool = False
@@ -183,6 +211,9 @@ class Recorder:
             seed: of what it receives then.
             script: what it receives before anything is drawn.
             new: whether it is recorded.
+
+        Raises:
+            Hangs: it did not end in `RUN_SECONDS`.
         """
         runtime = self._records if new else self._replays
         world = World(random.Random(str(seed)), blocks=not script, serial=1000 * len(history.events))
@@ -194,52 +225,70 @@ class Recorder:
             made.append(_Conducted(run, guest, history, world, script))
             return made[0]
 
-        result, _ = await replayable(
-            runtime, program.source, history=history, check=False, driven=driven, inputs=program.inputs
-        )
+        result = None
+        with anyio.move_on_after(RUN_SECONDS):
+            result, _ = await replayable(
+                runtime, program.source, history=history, check=False, driven=driven, inputs=program.inputs
+            )
+        if result is None:
+            raise Hangs(f"hangs: it did not end in {RUN_SECONDS:g} s, with {_how_far(made)}")
         each = made[0]
         return Trace(result, each.history, each.made, each.live, each.asked, each.stuck)
 
     async def check(self, program: Program, number: int) -> Checked:
-        """Record a program, replay it in every way, and say what was not the same."""
+        """Record a program, replay it in every way, and say what was not the same. A run that hangs is a fault."""
         checked = Checked(number, program)
+        try:
+            await self._check(checked)
+        except Hangs as error:
+            checked.ended = "hangs"
+            checked.faults.append(f"{self._at.get(number, '')}: {error}")
+        finally:
+            self._at.pop(number, None)
+        return checked
+
+    def _begins(self, checked: Checked, seed: str) -> str:
+        """Note a run that begins. Returns its seed, which says what it does."""
+        checked.runs += 1
+        self._at[checked.number] = seed
+        self._tell(checked.number, seed)
+        return seed
+
+    async def _check(self, checked: Checked) -> None:
+        program, number = checked.program, checked.number
         chance = random.Random(f"cuts {number}")
         start = History(chance.randbytes(32), 1_700_000_000.0 + chance.random())
-        recorded = await self.run(program, start, f"record {number}", new=True)
+        recorded = await self.run(program, start, self._begins(checked, f"record {number}"), new=True)
         events = recorded.history.events
         error = recorded.result.error
-        checked.events, checked.calls, checked.runs = len(events), len(recorded.made), 1
+        checked.events, checked.calls = len(events), len(recorded.made)
         checked.ended = "ended well" if error is None else "failed"
         if recorded.stuck:
             checked.ended = "stuck"
-            return checked
+            return
         if error is not None and "occurs twice in one object" in error.message:  # a value such as {1: 0, "1": 0}
             checked.ended = "not JSON"
-            return checked
+            return
         if error is not None and error.limit in ("memory_bytes", "cpu_seconds", "max_value_bytes"):
             checked.ended = "limit"
-            return checked
+            return
         if error is not None and error.kind in ("ProtocolError", "SandboxCrashed", "GuestDied", "LimitReached"):
             checked.faults.append(f"{error.kind} in the recording: {error.message}")
-            return checked
+            return
         cuts = range(len(events) + 1)
         for cut in cuts if len(cuts) <= _ALL_CUTS else sorted({0, len(events), *chance.sample(cuts, _ALL_CUTS - 2)}):
             history = recorded.history.cut(cut)
             if cut == len(events) or chance.random() < 0.5:
-                again = await self.run(program, history, f"exact {number} {cut}", events[cut:])
-                checked.runs += 1
+                again = await self.run(program, history, self._begins(checked, f"exact {number} {cut}"), events[cut:])
                 found = differences(recorded, again) + _asked_again(history, again)
                 checked.faults += (f"exactly, cut at {cut} of {len(events)}: {each}" for each in found)
                 continue
-            fresh = await self.run(program, history, f"fresh {number} {cut}")
-            checked.runs += 1
+            fresh = await self.run(program, history, self._begins(checked, f"fresh {number} {cut}"))
             found = _differences_before(cut, recorded, fresh) + _asked_again(history, fresh)
             checked.faults += (f"freshly, cut at {cut} of {len(events)}: {each}" for each in found)
             if chance.random() < 0.25 and not fresh.stuck and not checked.faults:
-                whole = await self.run(program, fresh.history, f"whole {number}")
-                checked.runs += 1
+                whole = await self.run(program, fresh.history, self._begins(checked, f"whole {number}"))
                 checked.faults += (f"as a whole, after a cut at {cut}: {each}" for each in differences(fresh, whole))
-        return checked
 
 
 def _asked_again(history: History, trace: Trace) -> list[str]:
@@ -287,8 +336,8 @@ def _masked(text: str) -> str:
 
 
 @asynccontextmanager
-async def open_recorder() -> AsyncIterator[Recorder]:
-    """Both runtimes, open. A sandbox that is missing is a skip, in CI a failure."""
+async def open_recorder(tell: Tell = lambda *_: None) -> AsyncIterator[Recorder]:
+    """Both runtimes, open; `tell` as for `Recorder`. A sandbox that is missing is a skip, in CI a failure."""
     logger = logging.getLogger("callgate")
     level = logger.level
     logger.setLevel(logging.CRITICAL)  # a tool's crash is reported there
@@ -298,6 +347,6 @@ async def open_recorder() -> AsyncIterator[Recorder]:
             opened(*TOOLS, approve=approve, limits=limits, pool_size=1) as records,
             opened(*TOOLS, approve=approve, limits=limits, pool_size=3) as replays,
         ):
-            yield Recorder(records, replays)
+            yield Recorder(records, replays, tell)
     finally:
         logger.setLevel(level)

@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 
 from callgate.runtime.replay.history import History
+from replays import recording
 from replays.campaign import checked
 from replays.programs import THEMES, Program
 from replays.recording import Recorder, Trace, differences
@@ -78,3 +79,15 @@ async def test_a_call_with_other_arguments_ends_the_replay_before_anything_is_ca
     assert again.result.error is not None
     assert again.result.error.kind == "ReplayDiverged"
     assert not again.live
+
+
+async def test_a_run_that_does_not_end_is_a_fault_of_its_program(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording, "RUN_SECONDS", 0.5)
+    checked = await recorder.check(Program("await count('a')\nwhile True: pass"), 1)
+    assert checked.ended == "hangs"
+    assert checked.faults == [
+        "record 1: hangs: it did not end in 0.5 s, with 1 events, 1 calls, 0 answers that it has not asked for, "
+        "0 calls that wait for the conductor; the program does not wait for an event"
+    ]
