@@ -11,6 +11,7 @@ import sqlite3
 import threading
 from collections.abc import Sequence
 from contextlib import closing
+from itertools import count
 from pathlib import Path
 from sqlite3 import Connection
 
@@ -20,21 +21,17 @@ from callgate.durable.store import Change, Held
 from callgate.durable.tables import Tables
 from durable.kill.warm import Life
 
-__all__ = ["STOP", "is_stopped", "stop_without_a_lock", "stops_in_a_transaction"]
-
-STOP = "stop"
-"""Name of the file that tells a process with ``KILL_STOPS`` to stop itself."""
+__all__ = ["is_stopped", "is_stopped_without_a_lock", "stops_in_a_transaction"]
 
 
-def stops_in_a_transaction(folder: Path) -> None:
-    """Let this process stop itself, once, inside the next transaction that writes a run while the file `STOP` is in
-    the folder: the lock is held, and the change is neither committed nor undone."""
-    write = Tables.write
+def stops_in_a_transaction(number: int) -> None:
+    """Let this process stop itself, once, after the write of a run with this number, from 1, and inside its
+    transaction: the lock is held, and the change is neither committed nor undone."""
+    write, numbers = Tables.write, count(1)
 
     def stops(self: Tables, db: Connection, held: Held, changes: Sequence[Change], told: int) -> None:
         write(self, db, held, changes, told)
-        if (folder / STOP).exists():
-            (folder / STOP).unlink()
+        if next(numbers) == number:
             # to this thread: it would run on for a moment, and commit, if another thread took the signal
             signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
 
@@ -54,20 +51,20 @@ def _is_locked(database: Path) -> bool:
         return False
 
 
-async def stop_without_a_lock(process: Life, database: Path) -> None:
-    """Stop a process, again and again until it holds no lock on the database."""
+async def is_stopped_without_a_lock(process: Life, database: Path) -> None:
+    """Return when the process has stopped itself, and holds no lock on the database. One that does goes on for a
+    moment, again and again."""
     with anyio.fail_after(60):
-        while True:
-            process.send_signal(signal.SIGSTOP)
-            await is_stopped(process)
-            if not _is_locked(database):
-                return
+        await is_stopped(process)
+        while _is_locked(database):
             process.send_signal(signal.SIGCONT)
             await anyio.sleep(0.001)
+            process.send_signal(signal.SIGSTOP)
+            await is_stopped(process)
 
 
 async def is_stopped(process: Life) -> None:
-    """Return when every thread of the process is stopped."""
+    """Return when every thread of the process is stopped. Raises `AssertionError` if it ends first."""
     with anyio.fail_after(60):
         while _states(process.pid) != {"T"}:
             assert process.poll() is None, "it has ended"

@@ -53,7 +53,7 @@ class Kill:
     point: int = 0
     seconds: float | None = None
     signal: int = signal.SIGKILL
-    """With which it is killed at a time."""
+    """By which it is killed."""
 
 
 @dataclass
@@ -155,6 +155,7 @@ class Lives:
             **os.environ,
             "KILL_FOLDER": str(self.folder),
             "KILL_AT": str(kill.point),
+            "KILL_SIGNAL": str(int(kill.signal)),
             "KILL_LEAVE": self.leaves,
             "KILL_BREAK": self.breaks,
             "TMPDIR": str(self.folder / "tmp"),

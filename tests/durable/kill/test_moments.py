@@ -10,7 +10,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from durable.kill.hanging import STOP, is_stopped, stop_without_a_lock
+from durable.kill.hanging import is_stopped, is_stopped_without_a_lock
 from durable.kill.judging import Kept
 from durable.kill.lives import Kill, Lives
 from durable.kill.moments import check, row
@@ -62,6 +62,8 @@ async def test_a_process_that_waits_for_a_run_takes_it_over_when_its_owner_is_ki
 
 LEASE = {"KILL_LEASE": "3"}
 """Environment of processes whose lease does not hold a test up."""
+EARLY, LATER = "12", "20"
+"""A point of `guest_stores`, and a write that comes later, of 330 points and 80 writes."""
 
 
 async def test_a_process_that_hung_beyond_its_lease_leaves_the_run_to_the_one_that_took_it(
@@ -69,9 +71,8 @@ async def test_a_process_that_hung_beyond_its_lease_leaves_the_run_to_the_one_th
 ) -> None:
     expected = await undisturbed(setting, "guest_stores")
     lives = Lives(tmp_path / "two", "guest_stores")
-    owner = lives.start(Kill(), LEASE)
-    await began(lives)
-    await stop_without_a_lock(owner, lives.folder / "runs.db")
+    owner = lives.start(Kill(), {**LEASE, "KILL_STOPS_AT": EARLY})
+    await is_stopped_without_a_lock(owner, lives.folder / "runs.db")
     before = len(entries(lives.folder))
     await lives.life(Kill(), LEASE)
     owner.send_signal(signal.SIGCONT)
@@ -90,15 +91,14 @@ async def test_a_process_that_hangs_in_a_transaction_stops_the_others_in_words_a
 ) -> None:
     expected = await undisturbed(setting, "guest_stores")
     lives = Lives(tmp_path / "two", "guest_stores")
-    owner = lives.start(Kill(), {**LEASE, "KILL_STOPS": "1"})
-    await began(lives)
-    if other == "was there":
-        await stop_without_a_lock(owner, lives.folder / "runs.db")
-    (lives.folder / STOP).touch()
-    if other == "comes then":
+    was_there = other == "was there"
+    owner = lives.start(Kill(), {**LEASE, "KILL_STOPS_AT": EARLY if was_there else "0", "KILL_STOPS_IN": LATER})
+    if was_there:
+        await is_stopped_without_a_lock(owner, lives.folder / "runs.db")
+    else:
         await is_stopped(owner)
     second = lives.start(Kill(), LEASE)
-    if other == "was there":
+    if was_there:
         with anyio.fail_after(60):
             while not (lives.folder / "stdout").stat().st_size:  # noqa: ASYNC110
                 await anyio.sleep(0.001)
@@ -128,7 +128,9 @@ async def test_a_process_that_is_interrupted_leaves_nothing_that_nobody_knows(
     expected = await undisturbed(setting, program)
     lives = Lives(tmp_path / "interrupted", program, leaves="soft", accepted=[-signal.SIGINT])
     seconds = expected.seconds
-    await lives.run([Kill(seconds=part * seconds, signal=signal.SIGINT) for part in (0.2, 0.3, 0.2, 0.1, 0.05)])
+    first = Kill(point=expected.points // 5, signal=signal.SIGINT)  # a time may be later than the end
+    others = [Kill(seconds=part * seconds, signal=signal.SIGINT) for part in (0.3, 0.2, 0.1, 0.05)]
+    await lives.run([first, *others])
     check(lives, expected)
     assert lives.kept
     assert not [what for what in lives.counts if what.startswith("settled")]

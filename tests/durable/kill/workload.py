@@ -4,7 +4,7 @@ Takes up the program's run in ``FOLDER/runs.db``, and writes what the run says a
 with 0 when the run has ended, and where ``KILL_LEAVE`` is set with 3 when the run waits for somebody: at once where it
 is ``hard``, in order where it is ``soft``. The environment has the rest:
 
-    KILL_FOLDER, KILL_AT    see `world`
+    KILL_FOLDER, KILL_AT, KILL_SIGNAL, KILL_STOPS_AT    see `world`
     KILL_BREAK              see `broken`
     KILL_LOOP               ``asyncio`` or ``trio``
     KILL_CLOCK              seconds by which the clock of this process is wrong
@@ -13,7 +13,7 @@ is ``hard``, in order where it is ``soft``. The environment has the rest:
     KILL_RESUME             resume the run, although nobody has decided anything
     KILL_BRIEF              have the zygote for few guests, which starts sooner
     KILL_LEASE              seconds of the lease of the run
-    KILL_STOPS              see `hanging`
+    KILL_STOPS_IN           number of the transaction in which this process stops: see `hanging`
 """
 
 from __future__ import annotations
@@ -128,8 +128,8 @@ def carry_on(folder: Path, name: str) -> int:
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
     if os.environ.get("KILL_BRIEF"):
         launching._launch = partial(launching._launch, brief=True)
-    if os.environ.get("KILL_STOPS"):
-        stops_in_a_transaction(folder)
+    if number := int(os.environ.get("KILL_STOPS_IN", "0")):
+        stops_in_a_transaction(number)
     try:
         return anyio.run(main, folder, name, backend=os.environ.get("KILL_LOOP", "asyncio"))
     except StoreFailed as error:

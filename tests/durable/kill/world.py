@@ -6,7 +6,7 @@ process. Each line has a ticket that no other line has, and every answer shows i
 computed can be traced to the calls that it got it from.
 
 A process passes numbered points: before and after each effect, and around each write of the store. With ``KILL_AT=N``
-it ends itself by SIGKILL at the Nth.
+it ends itself at the Nth, by SIGKILL or the signal ``KILL_SIGNAL``; with ``KILL_STOPS_AT=N`` it stops itself there.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import os
 import random
 import secrets
 import signal
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,16 +53,23 @@ class Points:
     def __init__(self) -> None:
         self.passed = 0
         self._at = 0
+        self._signal = int(signal.SIGKILL)
+        self._stops_at = 0
 
     def begin(self) -> None:
-        """Read at which point this process ends."""
+        """Read at which point this process ends, and at which one it stops."""
         self._at = int(os.environ.get("KILL_AT", "0"))
+        self._signal = int(os.environ.get("KILL_SIGNAL", self._signal))
+        self._stops_at = int(os.environ.get("KILL_STOPS_AT", "0"))
 
     def __call__(self) -> None:
         self.passed += 1
+        if self.passed == self._stops_at:
+            signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
         if self.passed == self._at:
-            os.kill(os.getpid(), signal.SIGKILL)
-            time.sleep(60)  # a thread can run on for a moment until the signal is there
+            os.kill(os.getpid(), self._signal)
+            if self._signal == signal.SIGKILL:
+                time.sleep(60)  # a thread can run on for a moment until the signal is there
 
 
 points = Points()
