@@ -98,7 +98,8 @@ def prepare(
     os.environ.update(ENVIRONMENT)
     confined(packages)
     explain_missing_network()
-    importlib.import_module(f"{__package__}.replaying")  # in tier 2, a guest cannot open the file
+    if not sys.flags.hash_randomization:  # its guests replay; in tier 2, a guest cannot open the file
+        importlib.import_module(f"{__package__}.replaying")
     apply_to_all()
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     left: list[object] = []
@@ -131,8 +132,7 @@ def serve_confined(
             landlock_abi=landlock_abi, rules=rules, calls=calls, own_files=own_files, own_cgroup=own_cgroup,
             folders=folders, scratch=scratch,
         )  # fmt: skip
-        numpy = sys.modules.get("numpy")
-        if numpy is not None:
+        if numpy := sys.modules.get("numpy"):
             numpy.random.seed()
         wire = take_the_wire()
         if not _comes(wire[0]):

@@ -17,6 +17,7 @@ from sandbox.asking import until
 
 pytestmark = pytest.mark.anyio
 HASH = "import sys\n[hash('probe'), sys.flags.hash_randomization]"
+MODULES = "import sys\n[name in sys.modules for name in ('callgate_guest.replaying', 'callgate_guest.standing_still')]"
 
 
 async def in_the_background(runtime: Runtime) -> Any:
@@ -99,3 +100,10 @@ async def test_a_sandbox_without_such_guests_says_what_to_do() -> None:
             "the sandbox 'plain' cannot replay runs, since it has no method replaying(): use sandbox='jail' or "
             "'docker'; then resume the run"
         )
+
+
+async def test_an_ordinary_guest_has_nothing_of_what_replays() -> None:
+    async with Runtime(sandbox="jail", pool_size=0) as runtime:
+        assert (await runtime.execute_code(MODULES)).value == [False, False]
+        with anyio.fail_after(30):
+            assert (await (await runtime.start(MODULES)).wait()).value == [True, True]
