@@ -15,6 +15,7 @@ from callgate_bench.model.talks import RealModel
 from callgate_bench.whole_run import QUICK_RUN, begin
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the jail needs Linux")
 def test_the_comparison_measures_whichever_callgate_is_importable(tmp_path: Path) -> None:
     out = tmp_path / "results.json"

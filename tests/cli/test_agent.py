@@ -80,6 +80,7 @@ def test_a_program_runs_in_the_sandbox_and_its_prints_are_shown(cli: Command) ->
     assert '  call   get_weather(city="Oslo")' in done.err
 
 
+@pytest.mark.slow
 def test_what_tools_print_is_kept_out_of_stdout(cli: Command) -> None:
     done = asked(cli, Call("chatty"), "Done.")
     assert done.out == "Done.\n"
@@ -98,6 +99,7 @@ def test_system_prompt_and_strategic_plan_reach_the_model(cli: Command) -> None:
     assert "weather" in str(request["messages"][0])
 
 
+@pytest.mark.slow
 def test_verbose_tells_requests_and_what_the_model_is_told(cli: Command) -> None:
     done = asked(cli, OSLO, warm, options=(*TOOLS, "--mode", "direct", "--verbose"))
     assert re.search(r"^asked    1 message; tools: .*get_weather", done.err, re.MULTILINE)
@@ -107,6 +109,7 @@ def test_verbose_tells_requests_and_what_the_model_is_told(cli: Command) -> None
 # planners and discovery
 
 
+@pytest.mark.slow
 def test_a_react_planners_yaml_says_which_tools_there_are(cli: Command) -> None:
     (cli.folder / "planner.yaml").write_text(
         "spec:\n  planner:\n    type: ReActPlanner\n    config:\n      system_prompt: Be brief.\n"
@@ -142,6 +145,7 @@ def plans(turn: Turn) -> Move:
 PLANNED = (*TOOLS, "--planner", "tool", "--planning-seconds", "50")
 
 
+@pytest.mark.slow
 def test_the_tool_planner_takes_apart_plans_runs_and_puts_together(cli: Command) -> None:
     with playing(plans, plans, plans) as (api, model):
         line = ("agent", "How warm is Oslo?", *model, *PLANNED, "--transcript", "t.jsonl", "--statistics", "s.db")
@@ -159,6 +163,7 @@ def test_the_tool_planner_takes_apart_plans_runs_and_puts_together(cli: Command)
     assert attempt == ("get_weather", "succeeded")
 
 
+@pytest.mark.slow
 def test_system_prompt_and_strategic_plan_reach_the_answer_of_the_tool_planner(cli: Command) -> None:
     (cli.folder / "plan.json").write_text('{"phases": [{"worker": "weather", "goals": "one city"}]}')
     with playing(plans, plans, plans) as (api, model):
@@ -200,6 +205,7 @@ def test_tools_of_mcp_servers_are_offered(cli: Command) -> None:
     assert (done.status, done.out) == (0, 'It is {"result":3}.\n'), done.err
 
 
+@pytest.mark.slow
 def test_found_tools_are_shown_to_an_agent_made_anew_where_discovery_interrupts(cli: Command) -> None:
     def finds(turn: Turn) -> Move:
         assert "get_weather" not in turn.tools
@@ -308,6 +314,7 @@ def test_without_the_extra_it_says_what_to_install(cli: Command) -> None:
     assert done.error.endswith("[agent]'")
 
 
+@pytest.mark.slow
 def test_a_key_or_a_name_that_the_endpoint_refuses_is_a_usage_error(cli: Command) -> None:
     wrong = dataclasses.replace(cli, variables={"OPENAI_API_KEY": "sk-wrong-wrong-wrong"})
     done = asked(wrong, "never")
@@ -317,6 +324,7 @@ def test_a_key_or_a_name_that_the_endpoint_refuses_is_a_usage_error(cli: Command
     assert "sk-wrong" not in done.err
 
 
+@pytest.mark.slow
 def test_an_endpoint_that_is_not_there_exits_with_1_and_says_how_to_go_on(cli: Command) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -330,6 +338,7 @@ def test_an_endpoint_that_is_not_there_exits_with_1_and_says_how_to_go_on(cli: C
     )
 
 
+@pytest.mark.slow
 def test_a_model_that_is_none_of_an_endpoint_gets_a_tip_of_its_own(cli: Command) -> None:
     with playing(OSLO, warm) as (_, model):
         assert cli("agent", "How warm?", *model, *TOOLS, "--mode", "direct", "--record", "r.jsonl").status == 0
@@ -345,6 +354,7 @@ def test_a_model_that_is_none_of_an_endpoint_gets_a_tip_of_its_own(cli: Command)
     assert gone.err.count(reason) == 2  # in the line of the fault, and in that of the error
 
 
+@pytest.mark.slow
 def test_a_refusal_and_silence_exit_with_1(cli: Command) -> None:
     done = asked(cli, Refusal("I will not."))
     assert (done.status, done.out) == (1, "")
@@ -354,6 +364,7 @@ def test_a_refusal_and_silence_exit_with_1(cli: Command) -> None:
     assert "said nothing" in silent.error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bound", [("--max-tokens", "100"), ("--max-cost", "0.0001")])
 def test_a_budget_that_is_spent_exits_with_4_and_what_it_says_goes_on(cli: Command, bound: tuple[str, str]) -> None:
     flag, _ = bound

@@ -178,6 +178,7 @@ def test_of_several_calls_one_has_to_be_named_and_the_beginning_of_its_name_is_e
     assert cli(*DURABLE, "approve", run, "nothing").error == f"run {run} has no call 'nothing' that waits for approval"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("settled", "status", "ends"),
     [

@@ -16,10 +16,11 @@ import tomllib
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import anyio
 import pytest
+from _pytest.mark import ParameterSet
 from click.testing import CliRunner
 
 from callgate import Artifact, Runtime, tool
@@ -69,6 +70,14 @@ def played(*turns: Any) -> Iterator[dict[str, str]]:
 
 # snippets
 
+NEWCOMERS: Final = ("README", "tutorial")
+"""Pages that a newcomer reads first. What the others show is run by `make test-all`."""
+
+
+def of_page(page: str, *values: str, name: str = "") -> ParameterSet:
+    """Parameters of a test of one page."""
+    return pytest.param(page, *values, marks=() if page in NEWCOMERS else pytest.mark.slow, id=name or page)
+
 
 def programs() -> dict[str, tuple[str, str]]:
     """The program of each page, and what it prints."""
@@ -80,7 +89,7 @@ def programs() -> dict[str, tuple[str, str]]:
     return found
 
 
-@pytest.mark.parametrize("page", programs())
+@pytest.mark.parametrize("page", [of_page(page) for page in programs()])
 def test_a_page_s_program_prints_what_is_shown(page: str, tmp_path: Path) -> None:
     source, shown = programs()[page]
     (tmp_path / "servers.json").write_text('{"mcpServers": {}}')
@@ -212,7 +221,8 @@ def alike(text: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("page", "line", "shown"), CALLGATE, ids=[f"{page}: {line[:60]}" for page, line, _ in CALLGATE]
+    ("page", "line", "shown"),
+    [of_page(page, line, shown, name=f"{page}: {line[:60]}") for page, line, shown in CALLGATE],
 )
 def test_a_command_prints_what_is_shown_below_it_or_is_understood(page: str, line: str, shown: str) -> None:
     words = shlex.split(line.replace("\\\n", ""), comments=True)

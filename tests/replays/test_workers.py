@@ -23,6 +23,7 @@ def doubles(numbers: Sequence[int], tell: Tell, done: Done[int]) -> None:
         done(number, 2 * number)
 
 
+@pytest.mark.slow
 def test_everything_is_done_but_for_what_hangs(capfd: pytest.CaptureFixture[str]) -> None:
     found = list(results(doubles, [range(6), range(6, 12), range(12, 14)], 2, quiet_seconds=5))
     done = sorted(each for each in found if isinstance(each, int))

@@ -212,6 +212,7 @@ class RunsHost:
     async def cancel(self, run: str) -> None:
         """Say that a run is to end, in whichever process: see `Store.cancel`."""
         await self.store.cancel(run)
+        self._others.forget(run)
         self.poke()
 
     def _begin_resumed(self) -> None:
