@@ -63,7 +63,10 @@ def test_a_run_that_says_so_already_is_left_alone_until_its_tool_is_here() -> No
     clock, known = [100.0], {"look"}
     others = LeftToOthers(known, lambda: clock[0])
     assert others.leave(needs("refund", status="needs_attention"))
-    clock[0] += 1e9
+    assert others.has("a")
+    clock[0] += LEAVES_SECONDS + 0.1
+    assert not others.has("a")
+    assert others.leave(needs("refund", status="needs_attention"))  # another look, with the same outcome
     assert others.has("a")
     known.add("refund")
     assert not others.has("a")
@@ -73,6 +76,26 @@ def test_a_run_that_says_so_already_is_left_alone_until_its_tool_is_here() -> No
 
 def test_a_run_that_is_to_end_is_left_to_nobody() -> None:
     assert not left([0.0]).leave(needs("refund", cancelled=True))
+
+
+def test_a_run_that_was_settled_is_not_left_alone_for_ever() -> None:
+    clock = [100.0]
+    others = left(clock)
+    assert others.leave(needs("refund", status="needs_attention"))
+    clock[0] += LEAVES_SECONDS + 0.1
+    assert not others.leave(needs("refund"))
+
+
+def test_many_runs_that_need_attention_are_looked_at_less_often() -> None:
+    clock = [100.0]
+    others = left(clock)
+    for n in range(1_000):
+        assert others.leave(needs("refund", status="needs_attention", run=str(n)))
+    clock[0] += LEAVES_SECONDS + 0.1
+    assert not others.has("0")
+    assert others.leave(needs("refund", status="needs_attention", run="0"))
+    clock[0] += 9 * LEAVES_SECONDS
+    assert others.has("0")
 
 
 @tool(requires_approval=True)
@@ -162,6 +185,26 @@ async def test_a_run_that_is_to_end_ends_where_its_tool_is_missing(tmp_path: Pat
 
 async def _is_left(runtime: Runtime, run: str) -> bool:
     return runtime._runs_host._others.has(run)
+
+
+@pytest.mark.parametrize("by", ["itself", "another"])
+async def test_a_run_that_needs_attention_for_its_tool_ends_when_it_is_cancelled(
+    by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("callgate.runtime.durable.others.LEAVES_SECONDS", 1_000.0 if by == "itself" else 0.3)
+    monkeypatch.setattr("callgate.runtime.durable.live._AGAIN_SECONDS", 0.1)
+    run = await approved(tmp_path)
+    async with opened(tmp_path) as without:
+        await without.runs.resume(run)
+        now = await becomes(without, await without.runs.get(run), "needs_attention")
+        await left_alone(without)
+        if by == "itself":
+            await without.runs.cancel(run)
+        else:
+            store = SqliteStore(tmp_path / "runs.db")
+            async with store.opened():
+                await store.cancel(run)
+        await becomes(without, now, "cancelled")
 
 
 @tool(read_only=True)

@@ -3,8 +3,10 @@
 1. Another process that shares the store may have the tools: a run is left alone for `LEAVES_SECONDS`, in which any
    process that has them and has room takes it.
 2. After that time the run is taken all the same, so that it needs attention and says which tool is missing: nothing
-   waits in silence. Its status has a time at which it is due again, and from then on it is left alone for good: a
-   process that has the tools goes on with it by itself.
+   waits in silence. Its status has a time at which it is due again, and from then on it is left alone as long as it
+   needs attention: a process that has the tools goes on with it by itself.
+3. Such a run is looked at again after `LEAVES_SECONDS`, or later if there are many: somebody may have settled a call of
+   the run, or want it to end, which any process can do.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ __all__ = ["LeftToOthers", "missing_tools"]
 
 LEAVES_SECONDS: Final = 10.0
 """Ten times as long as a process needs to notice a run that is due."""
+_LOOKS: Final = 100
+"""Runs that need attention and are looked at again within `LEAVES_SECONDS`, at most: each look costs a query."""
 
 
 def missing_tools(options: dict[str, Any], known: Container[str]) -> list[str]:
@@ -69,7 +73,7 @@ class LeftToOthers:
         self._left.pop(run, None)
 
     def has(self, run: str) -> bool:
-        """Whether a run that is due is known to be left alone, for now."""
+        """Whether a run that is due is left alone without another look, for now."""
         left = self._left.get(run)
         return left is not None and self._clock() < left.until and not self._has_all(left.missing)
 
@@ -88,8 +92,12 @@ class LeftToOthers:
             left = self._left[run.id] = _Left(missing, self._clock() + LEAVES_SECONDS)
         left.missing = missing
         if run.status == "needs_attention":
-            left.until = float("inf")
+            left.until = self._clock() + LEAVES_SECONDS * max(1.0, len(self._left) / _LOOKS)
         return self._clock() < left.until
+
+    def forget(self, run: str) -> None:
+        """Look at a run again at once, if it is due."""
+        self._left.pop(run, None)
 
     def _has_all(self, names: list[str]) -> bool:
         return all(name in self._known for name in names)
