@@ -129,6 +129,12 @@ def test_a_parameter_may_take_all_positional_arguments() -> None:
         ("git = 1", set()),
         ("await git_.blame()", set()),
         ("await tool_call(name)", set()),
+        ("for name in ['my-tool', 'other']:\n    await tool_call(name, x=1)", {"my_tool"}),
+        ("list(map(tool_call, ['my-tool']))", {"my_tool"}),
+        ("await tools.tool_call('my-tool')", {"my_tool"}),
+        ("import tools\nawait getattr(tools, 'my_tool')(x=1)", {"my_tool"}),
+        ("await globals()['git_show']()", {"git_show"}),
+        ("await tool_call('my-tool', kind='git')", {"my_tool"}),
     ],
 )
 def test_a_program_mentions_the_tools_that_it_may_call(source: str, mentioned: set[str]) -> None:

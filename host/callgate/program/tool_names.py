@@ -25,6 +25,10 @@ Namespaces = Mapping[str, Mapping[str, str]]
 """Names of tools in programs, by namespace and by the name in that namespace; ``""`` is the module `tools`."""
 NONE: Final[Namespaces] = {}
 _EMPTY: Final[Mapping[str, str]] = {}
+_BY_TEXT: Final = frozenset({"getattr", "globals", "locals", "methodcaller", "attrgetter", "vars"})
+"""Functions that find what a text names."""
+_NAME_CHARACTERS: Final = 600
+"""Longer texts are not looked at as names of tools."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +119,7 @@ class ToolNames:
     def mentioned(self, seen: Survey) -> set[str]:
         """The names of all tools that the program may call, as far as its text says so: those that it calls or passes
         on, by any way to write them. A name that the program binds as well counts, since the name may stand for the
-        tool elsewhere.
+        tool elsewhere. So does a text that is the name of a tool, if the program finds tools or names by texts.
 
         Args:
             seen: the program.
@@ -129,7 +133,21 @@ class ToolNames:
                 namespace = node.value.id
             if namespace is not None and (shape := self.member(namespace, node.attr)) is not None:
                 found.append(shape)
+        if self._finds_by_text(seen, names):
+            values = {node.value for node in ast.walk(seen.module.node) if isinstance(node, ast.Constant)}
+            texts = [each for each in values if isinstance(each, str) and len(each) <= _NAME_CHARACTERS]
+            found += [shape for text in texts if (shape := self.by_any_name(text)) is not None]
         return {shape.name for shape in found}
+
+    def _finds_by_text(self, seen: Survey, names: set[str]) -> bool:
+        """Whether the program finds tools by texts from elsewhere: ``getattr(tools, name)``, ``tool_call(name)``."""
+        if not names.isdisjoint(_BY_TEXT) or any(node.attr == TOOL_CALL for node in seen.attributes):
+            return True
+        literal = sum(
+            isinstance(call.func, ast.Name) and call.func.id == TOOL_CALL and literal_name(call) is not None
+            for call, _ in seen.calls
+        )
+        return literal < sum(use.id == TOOL_CALL for scope in seen.scopes for use in scope.uses)
 
     def namespace_of(self, node: ast.expr) -> str | None:
         """The namespace that an expression is, ``""`` for the module `tools`; None for any other."""

@@ -223,6 +223,7 @@ CODE: list[tuple[Any, list[str]]] = [
     ('"target".get', []),
     ('await send_mail(to="a")', ["send-mail"]),
     ('await tool_call("send-mail", to="a")', ["send-mail"]),
+    ('name = "send_mail"\nawait tool_call(name, to="a")', ["send-mail"]),
     ('found = await search_tools("get")\nlen(found["found"])', []),
     ({"steps": [{"id": "get", "tool": "send_mail", "arguments": {"to": "get"}}]}, ["send-mail"]),
     ({"steps": [{"id": "a", "tool": "get", "arguments": {"name": "refund"}, "fallback": "send-mail"}]},
