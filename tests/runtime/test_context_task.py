@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import anyio
 import anyio.lowlevel
 import pytest
 
 from callgate import ConfigurationError, Runtime, tool
+from callgate.runtime.context_task import ContextTask
 
 pytestmark = pytest.mark.anyio
 
@@ -24,6 +27,38 @@ async def test_a_runtime_is_entered_in_one_task_and_left_in_another() -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(runtime.__aexit__, None, None, None)
     assert getattr(runtime.backend, "zygote_pid", 0) == 0
+
+
+async def test_contexts_that_are_left_while_they_are_entered_are_closed_afterwards() -> None:
+    seen: list[str] = []
+    entering, go_on = anyio.Event(), anyio.Event()
+
+    @asynccontextmanager
+    async def context() -> AsyncIterator[None]:
+        entering.set()
+        await go_on.wait()
+        seen.append("entered")
+        yield
+        seen.append("left")
+
+    contexts = ContextTask(lambda: [context()])
+
+    async def opens() -> None:
+        with pytest.raises(ConfigurationError, match="was left already"):
+            await contexts.open()
+        seen.append("told")
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(opens)
+            await entering.wait()
+            tasks.start_soon(contexts.close)
+            await anyio.wait_all_tasks_blocked()
+            go_on.set()
+        assert sorted(seen) == ["entered", "left", "told"]
+        assert contexts.loop is None
+        await contexts.open()
+        await contexts.close()
 
 
 async def test_a_runtime_says_that_it_belongs_to_another_event_loop() -> None:

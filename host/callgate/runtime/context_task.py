@@ -11,13 +11,16 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
-from typing import Any
+from typing import Any, Final
 
 import anyio
 
 from callgate.errors import ConfigurationError
 
-__all__ = ["ContextTask", "event_loop"]
+__all__ = ["LEFT", "ContextTask", "event_loop"]
+
+LEFT: Final = "this runtime was left already; enter it again, or make another one"
+"""What whoever uses a runtime after its end is told."""
 
 
 def event_loop() -> object:
@@ -54,7 +57,7 @@ class ContextTask:
         """Raise `ConfigurationError` unless the runtime is open in this event loop."""
         if self.loop is None:
             if self._opened:
-                raise ConfigurationError("this runtime was left already; enter it again, or make another one")
+                raise ConfigurationError(LEFT)
             raise ConfigurationError("enter the runtime first: async with Runtime(...) as runtime")
         if event_loop() is not self.loop:
             raise ConfigurationError(
@@ -63,7 +66,11 @@ class ContextTask:
             )
 
     async def open(self) -> None:
-        """Enter the contexts. Raises what entering raises; a cancellation leaves them again."""
+        """Enter the contexts. Raises what entering raises; a cancellation leaves them again.
+
+        Raises:
+            ConfigurationError: they are open already, or `close` was called meanwhile.
+        """
         if self._entered:
             raise ConfigurationError("this runtime is entered already; leave it first, or make another one")
         self._entered, loop = True, event_loop()
@@ -82,6 +89,9 @@ class ContextTask:
             await self._gone.wait()
             self._entered = False
             raise self._error
+        if self._leave.is_set():
+            await self._gone.wait()
+            raise ConfigurationError(LEFT)
         self.loop, self._opened = loop, True
 
     async def close(self) -> None:

@@ -262,10 +262,12 @@ class Runtime(ForModels, ForPlans, ForRuns):
             with anyio.CancelScope(shield=True):
                 for early in list(self._early):
                     await early.close()
+            try:
                 if self._replay_guests is not None:
                     await self._replay_guests.close()
-            await self._contexts.close()
-            self.artifacts.clear()
+            finally:
+                await self._contexts.close()
+                self.artifacts.clear()
 
     async def _close(self) -> None:
         """End the programs that run on the host with these tools."""
@@ -300,6 +302,7 @@ class Runtime(ForModels, ForPlans, ForRuns):
 
     async def _confined_for_replay(self) -> tuple[Backend, WarmPool]:
         self._confined()
+        self._contexts.must_be_open()
         assert self._replay_guests is not None
         return await self._replay_guests.opened()
 

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from callgate import Runtime
+from callgate import ConfigurationError, Runtime
 from callgate.sandbox.backend import Backend
 from callgate.sandbox.jail import JailBackend
 from sandbox.asking import until
@@ -56,6 +56,43 @@ async def test_nothing_of_their_guests_is_left_when_the_runtime_is_left() -> Non
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
     assert not any(guest.alive for guest in guests)
+
+
+async def test_a_runtime_that_is_left_while_they_are_opened_has_them_when_it_is_entered_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[str] = []
+    runtime = Runtime(sandbox="jail", pool_size=0)
+    assert runtime._replay_guests is not None
+    contexts = runtime._replay_guests._contexts
+    entering = anyio.Event()
+
+    class Slow(JailBackend):
+        """Is entered when it is to be left."""
+
+        async def __aenter__(self) -> JailBackend:
+            entering.set()
+            await contexts._leave.wait()
+            return await super().__aenter__()
+
+    async def opens() -> None:
+        with pytest.raises(ConfigurationError) as error:
+            await runtime._confined_for_replay()
+        told.append(str(error.value))
+
+    monkeypatch.setattr("callgate.runtime.replay.guests.replaying", lambda _: Slow())
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as tasks, runtime:
+            tasks.start_soon(opens)
+            await entering.wait()
+            tasks.start_soon(opens)  # waits for the first one
+            await anyio.wait_all_tasks_blocked()
+        monkeypatch.undo()
+        await opens()
+        assert told == ["this runtime was left already; enter it again, or make another one"] * 3
+        assert contexts.loop is None
+        async with runtime:
+            assert (await in_the_background(runtime))[1] == 0
 
 
 async def test_they_count_among_the_guests_of_the_runtime() -> None:

@@ -24,7 +24,7 @@ import anyio.abc
 
 from callgate.durable.store import ENDED, Held, StateChange, Store, StoredRun
 from callgate.errors import ConfigurationError, DurableError, OwnershipLost, StoreFailed
-from callgate.runtime.context_task import ContextTask
+from callgate.runtime.context_task import LEFT, ContextTask
 from callgate.runtime.replay.environment import environment
 
 from .live import Beside, LiveRun, Progress, Result, result_of
@@ -88,12 +88,19 @@ class RunsHost:
         self._leaving = True
 
     async def open(self) -> None:
-        """Open the store, and take up the runs that are due. Nothing happens if it is open."""
+        """Open the store, and take up the runs that are due. Nothing happens if it is open.
+
+        Raises:
+            ConfigurationError: `close` was called meanwhile.
+            StoreFailed: the store cannot be opened.
+        """
         if self._contexts.loop is not None:
             return
         if self._opening is None:
             self._opening = anyio.Lock()
-        async with self._opening:
+        async with (opening := self._opening):
+            if opening is not self._opening:  # `close` was called meanwhile
+                raise ConfigurationError(LEFT)
             if self._contexts.loop is None:
                 await self._contexts.open()
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import anyio
 
-from callgate.runtime.context_task import ContextTask
+from callgate.errors import ConfigurationError
+from callgate.runtime.context_task import LEFT, ContextTask
 from callgate.sandbox.backend import Backend, replaying
 from callgate.sandbox.pool import WarmPool
 
@@ -33,12 +34,14 @@ class ReplayGuests:
         """The backend and its guests. The first caller opens them.
 
         Raises:
-            ConfigurationError: the sandbox has no such guests.
+            ConfigurationError: the sandbox has no such guests, or `close` was called meanwhile.
             SandboxError: the sandbox does not work any more.
         """
         if self._opening is None:
             self._opening = anyio.Lock()
-        async with self._opening:
+        async with (opening := self._opening):
+            if opening is not self._opening:  # nobody would end what is opened now
+                raise ConfigurationError(LEFT)
             if self._contexts.loop is None:
                 backend, pool = self._ordinary
                 other = replaying(backend)
