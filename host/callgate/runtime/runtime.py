@@ -98,7 +98,8 @@ class Runtime(ForModels, ForPlans, ForRuns):
         packages: a folder of packages that programs may import, read-only, made by ``callgate packages add``; or any
             site-packages folder of this Python. Models are told what is in it.
         preimport: modules of it (or of the standard library) imported once, ahead of every run.
-        pool_size: guests kept ready; about 3 MB each in the jail. 0 opens each guest when it is needed.
+        pool_size: guests kept ready; about 3 MB each in the jail. 0 opens each guest when it is needed. After the first
+            durable program in a sandbox, as many more are kept ready for such programs.
         max_guests: programs and sessions at the same time; more of them queue.
         queue_seconds: how long one may queue before it fails with `SandboxBusy`.
         tier: insist on tier 1 or 2 of the jail.

@@ -11,6 +11,9 @@ import anyio
 import pytest
 
 from callgate import ConfigurationError, Runtime
+from callgate.errors import SandboxCrashed
+from callgate.runtime.background import _words
+from callgate.runtime.replay.guests import ReplayGuests
 from callgate.sandbox.backend import Backend
 from callgate.sandbox.jail import JailBackend
 from sandbox.asking import until
@@ -104,6 +107,34 @@ async def test_they_count_among_the_guests_of_the_runtime() -> None:
             assert waiting.cancelled_caught
             assert (await session.execute_code("1 + 1")).value == 2
         with anyio.fail_after(30):
+            assert (await run.wait()).ok
+
+
+async def test_a_run_that_finds_no_guest_says_what_it_waits_for_and_tries_again_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    failures = [SandboxCrashed("the jail is not running")]
+    opened = ReplayGuests.opened
+
+    async def fails_once(guests: ReplayGuests) -> Any:
+        if failures:
+            raise failures.pop()
+        return await opened(guests)
+
+    monkeypatch.setattr(ReplayGuests, "opened", fails_once)
+    async with Runtime(sandbox="jail", pool_size=0) as runtime:
+        run = await runtime.start(HASH)
+        with anyio.fail_after(30):
+            assert await run.rest() is None
+            assert (run.status, run.reason) == ("waiting", "waits for a sandbox: the jail is not running")
+            assert await _words(runtime, run) == (
+                f'Run "{run.id}" waits for a sandbox: the jail is not running. It continues by itself, and wait_run '
+                "gives its result."
+            )
+            row = await runtime._runs_host.store.find(run.id)
+            assert row.wake_at is not None
+            assert row.wake_at - row.changed == pytest.approx(30, abs=5)
+            await runtime.runs.resume(run.id)
             assert (await run.wait()).ok
 
 

@@ -200,7 +200,7 @@ class LiveRun:
         except ReplayDiverged as diverged:
             result = await self._failed(RunError("ReplayDiverged", str(diverged)))
         except SandboxError as error:
-            reason = f"no sandbox can be had, so it tries again later: {error}"
+            reason = f"waits for a sandbox: {error}"
             return StateChange("waiting", reason, self._journal.clock() + _AGAIN_SECONDS, released=True)
         except _ToolIsGone as error:
             again = self._journal.clock() + _AGAIN_SECONDS
