@@ -95,6 +95,36 @@ async def test_a_question_that_nobody_answers_in_time_is_a_denial() -> None:
             await runtime.runs.approve(run.id, call_name(asked_before.call), by="ada")
 
 
+async def test_a_question_expires_while_another_call_is_at_work() -> None:
+    till, may_end = Till(), anyio.Event()
+
+    @tool
+    async def hold() -> str:
+        await may_end.wait()
+        return "held"
+
+    async with Runtime([*till.tools(), hold], sandbox=None, durable=MemoryStore()) as runtime:
+        plan = {
+            "steps": [
+                {"id": "paid", "tool": "refund", "arguments": {"order": 17, "euros": 20}},
+                {"id": "held", "tool": "hold"},
+            ]
+        }
+        run = await runtime.start(plan, approval_seconds=0.3)
+
+        async def has_expired() -> bool:
+            questions = (await runtime._runs_host.store.load(run.id)).approvals
+            return any(question.decision is not None for question in questions)
+
+        await until(has_expired)
+        assert (await runtime.runs.get(run.id)).status == "running"
+        may_end.set()
+        with anyio.fail_after(10):
+            result = await run.wait()
+    assert till.paid == []
+    assert {call.tool: call.status for call in result.calls} == {"refund": "denied", "hold": "succeeded"}
+
+
 async def test_an_edited_approval_is_validated_at_once_and_again_when_the_run_goes_on() -> None:
     till, store = Till(), MemoryStore()
     async with opened(till, store) as runtime:

@@ -10,6 +10,8 @@ import json
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
+import anyio
+
 from callgate.durable.store import Approval, CallKey, Decision
 from callgate.runtime.gate.approval import Allow, Deny
 from callgate.runtime.gate.records import CallUnderWay
@@ -73,7 +75,8 @@ class Questions:
             elif asked.expires <= now:
                 self._asked[key] = await self._expire(key, Decision(granted=False, by="", reason=_EXPIRED, time=now))
             if self._asked[key] is asked:
-                await self._parking.park(key, Parked(call.name, arguments, "approval", asked.expires))
+                with anyio.move_on_after(asked.expires - self._clock()):  # other calls may keep the run from its sleep
+                    await self._parking.park(key, Parked(call.name, arguments, "approval", asked.expires))
 
     def answered(self, approvals: Iterable[Approval]) -> None:
         """Let the calls go on about which somebody has decided."""
