@@ -106,6 +106,21 @@ async def test_a_key_stands_for_one_job() -> None:
         assert (await other.wait()).ok
 
 
+async def test_who_uses_a_runtime_that_was_left_opens_no_store_and_takes_no_run() -> None:
+    store, run, desk = await crashed('await put(to="a")')
+    runtime = opened(desk, MemoryStore())
+    async with runtime:
+        runs, ended = runtime.runs, await runtime.start("1 + 1")
+        await ended.wait()
+    runtime._runs_host.store = store
+    before = await store.find(run)
+    for use in (ended.stop, runs.list, runs.pending):
+        with pytest.raises(ConfigurationError, match="this runtime was left already"):
+            await use()
+    assert runtime._runs_host._contexts.loop is None
+    assert await store.find(run) == before
+
+
 async def test_a_command_that_is_refused_for_its_key_does_not_go_on_with_the_run_of_that_key() -> None:
     store, run, desk = await crashed('await put(to="a")', key="order-17")
     before = (await store.find(run)).epoch

@@ -91,9 +91,10 @@ class RunsHost:
         """Open the store, and take up the runs that are due. Nothing happens if it is open.
 
         Raises:
-            ConfigurationError: `close` was called meanwhile.
+            ConfigurationError: the runtime is not open, or `close` was called meanwhile.
             StoreFailed: the store cannot be opened.
         """
+        self.runtime._contexts.must_be_open()
         if self._contexts.loop is not None:
             return
         if self._opening is None:
