@@ -11,7 +11,10 @@ import pytest
 from callgate import Allow, Runtime, Tool, tool
 from callgate.durable.memory import MemoryStore
 from callgate.errors import AlreadyDecided, InvalidArguments, RunNotFound
+from callgate.runtime.durable.host import RunsHost
 from callgate.runtime.durable.pending import PendingCall, call_name
+from callgate.runtime.durable.runs import Runs
+from durable.stored import run as stored_run
 from runtime.durable.waiting import asked, becomes, until
 
 pytestmark = pytest.mark.anyio
@@ -78,6 +81,23 @@ async def test_a_denial_reaches_the_program_and_says_why() -> None:
     assert till.paid == []
     assert result.error.message == "the call of tool 'refund' was denied: too much"
     assert (result.calls[0].status, result.calls[0].approved_by) == ("denied", "ada")
+
+
+async def test_a_process_that_serves_no_others_goes_on_with_its_run_among_many_that_nobody_takes() -> None:
+    store, till = MemoryStore(), Till()
+    for n in range(1_001):
+        await store.add(stored_run(f"r{n}"))
+    async with opened(till) as runtime:
+        host = RunsHost(runtime, store, serves=False)
+        await host.open()
+        run = await Runs(host).start(REFUND)
+        assert await run.rest() is None
+        (call,) = await Runs(host).pending(run=run.id)
+        await Runs(host).approve(run.id, call.call, by="ada")
+        with anyio.fail_after(10):
+            assert (await run.wait()).ok
+        await host.close()
+    assert till.paid == [(17, 20)]
 
 
 async def test_a_question_that_nobody_answers_in_time_is_a_denial() -> None:

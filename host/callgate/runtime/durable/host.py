@@ -40,6 +40,8 @@ logger = logging.getLogger("callgate")
 _ASKS_SECONDS: Final = 1.0
 """How often the store is asked for what happened in other processes."""
 _MOST_DUE: Final = 1_000
+_MOST_DUE_OF_ALL: Final = 1_000_000
+"""Where the few runs that were begun here are looked for among those of all: many may be due that nobody takes."""
 _LEAVES_SECONDS: Final = 5.0
 """How long a runtime that is left waits for calls with effects; what is at work then may need attention later."""
 _MOST_FAILED: Final = 1_000
@@ -139,7 +141,8 @@ class RunsHost:
                 for run in list(self._unheard):
                     await self._tell(run)
                 self._begin_resumed()
-                due = await self.store.due(time.time(), most=_MOST_DUE + len(self._others))
+                most = _MOST_DUE if self._own is None else _MOST_DUE_OF_ALL if self._own else 0
+                due = await self.store.due(time.time(), most=most + len(self._others))
                 self._others.keep(due)
                 for run in due:
                     if (self._own is None or run in self._own) and not self._others.has(run):
