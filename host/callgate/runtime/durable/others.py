@@ -68,10 +68,6 @@ class LeftToOthers:
         for run in gone:
             del self._left[run]
 
-    def forget(self, run: str) -> None:
-        """Look at a run again when it is due next."""
-        self._left.pop(run, None)
-
     def has(self, run: str) -> bool:
         """Whether a run that is due is left alone without another look, for now."""
         left = self._left.get(run)
