@@ -341,7 +341,7 @@ async def open_recorder(tell: Tell = lambda *_: None) -> AsyncIterator[Recorder]
     logger = logging.getLogger("callgate")
     level = logger.level
     logger.setLevel(logging.CRITICAL)  # a tool's crash is reported there
-    limits = Limits(wall_seconds=20, cpu_seconds=4, max_tool_calls=2000)
+    limits = Limits(wall_seconds=20, cpu_seconds=4, max_tool_calls=2000, max_log_bytes=16 << 20)
     try:
         async with (
             opened(*TOOLS, approve=approve, limits=limits, pool_size=1) as records,
