@@ -154,9 +154,11 @@ class _Conducted(ReplayRun):
             assert until is not None
             return self.timer(until + chance.choice(_SECONDS))
         if isinstance(chosen, anyio.Event):
-            before = len(self.arrived)
+            before, jobs = len(self.arrived), len(self.jobs)
             chosen.set()
-            await _until(lambda: len(self.arrived) > before)
+            await _until(lambda: len(self.arrived) > before or len(self.jobs) < jobs)
+            if len(self.arrived) == before:  # the program has cancelled that call
+                return await self._drawn(until)
             chosen = self.arrived[-1]
         at = self._last + chance.choice(_SECONDS)
         return replace(self.outcome(chosen), time=at if until is None else max(self._last, min(at, until)))
