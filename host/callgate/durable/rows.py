@@ -112,16 +112,20 @@ class Rows:
         """The call with the columns `CALL`."""
         digest, occurrence, number, tool, status, idempotency_key, arguments, outcome, record = values
         key = CallKey(digest, occurrence)
-        row = _row(key)
+        if self._sealing.encrypts:
+            row = _row(key)
+            arguments = self._sealing.open(arguments, run, f"calls.arguments {row}")
+            outcome = outcome and self._sealing.open(outcome, run, f"calls.outcome {row}")
+            record = self._sealing.open(record, run, f"calls.record {row}")
         return StoredCall(
             key=key,
             number=number,
             tool=tool,
-            arguments=self._open(arguments, run, f"calls.arguments {row}"),
+            arguments=arguments.decode("utf-8", "surrogatepass"),
             status=status,
-            outcome=self._maybe(outcome, run, f"calls.outcome {row}"),
+            outcome=None if outcome is None else outcome.decode("utf-8", "surrogatepass"),
             idempotency_key=idempotency_key,
-            record=self._open(record, run, f"calls.record {row}"),
+            record=record.decode("utf-8", "surrogatepass"),
         )
 
     def approval(self, run: str, approval: Approval) -> tuple[Any, ...]:

@@ -51,6 +51,8 @@ class Sealing(Protocol):
 
     digest_key: bytes
     """The key of `call_digest`."""
+    encrypts: bool
+    """Whether sealed values are others than the values."""
 
     def seal(self, value: bytes, run: str, place: str) -> bytes: ...
 
@@ -62,6 +64,7 @@ class Plain:
     """Keeps values as they are."""
 
     digest_key = b""
+    encrypts = False
 
     def seal(self, value: bytes, run: str, place: str) -> bytes:
         return value
@@ -79,6 +82,8 @@ class Sealed:
     Raises:
         ConfigurationError: `cryptography` is not installed.
     """
+
+    encrypts = True
 
     def __init__(self, key: bytes) -> None:
         try:

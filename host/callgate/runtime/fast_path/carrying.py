@@ -145,7 +145,8 @@ class GraphCalls(Driver[int, OneCall | None]):
             raise Unsure(made.site.line, "the arguments of a call come near max_message_bytes")
         self._unbegun += 1
         call = OneCall(made.site, made.number, made.arguments, made)
-        self._name(call)
+        if self._durable is not None:
+            self._name(call)
         self._ask(call)
 
     def _name(self, call: OneCall) -> None:
