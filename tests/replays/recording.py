@@ -271,7 +271,8 @@ class Recorder:
         if error is not None and "occurs twice in one object" in error.message:  # a value such as {1: 0, "1": 0}
             checked.ended = "not JSON"
             return
-        if error is not None and error.limit in ("memory_bytes", "cpu_seconds", "max_value_bytes"):
+        large = error is not None and "JSON values" in error.message  # in one message, before any of it is looked at
+        if error is not None and (large or error.limit in ("memory_bytes", "cpu_seconds", "max_value_bytes")):
             checked.ended = "limit"
             return
         if error is not None and error.kind in ("ProtocolError", "SandboxCrashed", "GuestDied", "LimitReached"):
@@ -343,7 +344,7 @@ async def open_recorder(tell: Tell = lambda *_: None) -> AsyncIterator[Recorder]
     logger = logging.getLogger("callgate")
     level = logger.level
     logger.setLevel(logging.CRITICAL)  # a tool's crash is reported there
-    limits = Limits(wall_seconds=20, cpu_seconds=4, max_tool_calls=2000, max_log_bytes=16 << 20)
+    limits = Limits(wall_seconds=20, cpu_seconds=4, max_tool_calls=20_000, max_log_bytes=16 << 20)
     try:
         async with (
             opened(*TOOLS, approve=approve, limits=limits, pool_size=1) as records,
