@@ -107,6 +107,7 @@ async def bounded(code: str, shape: str = "") -> Cost:
     return cost
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", ["take", "take_numbers", "take_by_schema", "take_rows"])
 async def test_large_arguments_leave_others_their_turn(name: str, shape: str) -> None:
