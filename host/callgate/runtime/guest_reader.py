@@ -31,6 +31,7 @@ from callgate.sandbox.backend import Guest
 
 from .driver import Driver
 from .first_step import asyncio_task, in_the_name_of
+from .gate.arguments import turn_of_others
 from .gate.events import Displayed, Printed, tell
 from .print_marks import PrintMarks
 from .run import CodeRun
@@ -127,7 +128,7 @@ class GuestReader(Driver[object, Job]):
                 if self._take(event):
                     continue
                 if type(event) is Working:
-                    await anyio.lowlevel.checkpoint()
+                    await turn_of_others()
                 elif type(event) is Ended:
                     self.print_unread()
                     self.ended = event if self.failure is None else None

@@ -23,10 +23,13 @@ from callgate.tools.turns import LARGE_BYTES, Work
 
 from .failures import crashed
 
-__all__ = ["as_dict", "copy_of", "in_turns", "key_of", "validated", "validated_by", "weighing", "weight"]
+__all__ = [
+    "as_dict", "copy_of", "in_turns", "key_of", "turn_of_others", "validated", "validated_by", "weighing", "weight",
+]  # fmt: skip
 
 T = TypeVar("T")
 
+_ROUNDS = 3
 _VALUES_A_TURN = 20_000
 _VALUES_A_RUN = 1_000
 _RUN = 50
@@ -99,14 +102,24 @@ async def copy_of(arguments: dict[str, Any]) -> dict[str, Any]:
 async def in_turns(work: Work[T]) -> T:
     """Run long work to its end, with turns for other tasks in between. Raises what the work raises."""
     while True:
-        await anyio.lowlevel.checkpoint()
+        await turn_of_others()
         try:
             next(work)
         except StopIteration as done:
             result: T = done.value
             break
-    await anyio.lowlevel.checkpoint()
+    await turn_of_others()
     return result
+
+
+async def turn_of_others() -> None:
+    """Let every other task go on whose time has come, between two long steps of work.
+
+    One checkpoint is too few: where a task's sleep has ended, asyncio runs its timer in one round of the loop and the
+    task in the next, and in each of them the work would make a step.
+    """
+    for _ in range(_ROUNDS):
+        await anyio.lowlevel.checkpoint()
 
 
 def _large(arguments: dict[str, Any]) -> bool:
