@@ -168,6 +168,11 @@ class Pipes:
         if self._inbox.held <= _HELD and not self._closed:
             self._watch()
 
+    @property
+    def hung_up(self) -> bool:
+        """Whether the guest has closed the wire, or has ended."""
+        return "wire" in self._ended
+
     def unread_output(self) -> bytes:
         if self._closed:
             return b""
@@ -254,7 +259,7 @@ class ProcessGuest:
         self.killed = False
 
     def began(self, pid: int, pidfd: int) -> None:
-        """The process exists. Takes over its pidfd. A `pid` of 0 is unknown."""
+        """The process exists. Takes over its pidfd, -1 if it has none. A `pid` of 0 is unknown."""
         self.pid = pid
         self._pidfd = pidfd
         with contextlib.suppress(OSError):  # no /proc, or too many open files: then the usage is unknown

@@ -9,66 +9,180 @@ import contextlib
 import copy
 import math
 import os
-import resource
+import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Self
 
 import anyio
+import anyio.to_thread
 
 from callgate.errors import SandboxCrashed, SandboxUnavailable
 
 from .backend import Allowance, GuestExit, Usage, guest_command, inherited_environment, python_here
 from .pipes import Pipes, ProcessGuest, make_pipes
 
-__all__ = ["ChildGuest", "ProcessBackend"]
+__all__ = ["Child", "ChildGuest", "ProcessBackend", "remove_abandoned", "scratch_folder", "started"]
 
 _GONE_SECONDS = 10.0
+_LOOK_SECONDS = 0.004
+"""How often a child that was killed is looked at, at most: macOS has no pidfds to wait for."""
+_PEAK_UNIT = 1 if sys.platform == "darwin" else 1024
+"""Bytes in which getrusage(2) counts memory."""
+
+
+def scratch_folder(name: str) -> tempfile.TemporaryDirectory[str]:
+    """A new folder for a guest of the sandbox `name`. Blocks shortly."""
+    return tempfile.TemporaryDirectory(prefix=f"callgate-{name}-{os.getpid()}-")
+
+
+def remove_abandoned(name: str) -> None:
+    """Remove this user's folders of guests whose host has been killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"callgate-{name}-*-*"):
+        host = folder.name.split("-")[2]
+        with contextlib.suppress(OSError):
+            if host.isdigit() and folder.stat().st_uid == os.geteuid() and not _is_there(int(host)):
+                shutil.rmtree(folder)
+
+
+def _is_there(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+class Child:
+    """A child process that leads a session of its own: whether it has ended, how, and what it used.
+
+    Attributes:
+        pid: its number.
+        exit: how it ended; ``None`` while it lives, or nobody has asked.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        self.pid = process.pid
+        self.exit: GuestExit | None = None
+
+    def has_ended(self) -> bool:
+        """Ask the kernel. Never waits."""
+        if self.exit is None:
+            try:
+                # `Popen.poll` would throw away what the kernel says of its usage
+                pid, status, spent = os.wait4(self.pid, os.WNOHANG)
+            except ChildProcessError:  # this process ignores SIGCHLD
+                self.exit = GuestExit(None, None, "nobody knows how it ended, since SIGCHLD is ignored")
+                return True
+            if pid:
+                self._process.returncode = code = os.waitstatus_to_exitcode(status)
+                self.exit = GuestExit(code, Usage(spent.ru_utime + spent.ru_stime, spent.ru_maxrss * _PEAK_UNIT))
+        return self.exit is not None
+
+    async def end(self, seconds: float) -> bool:
+        """Wait for its end, so long at most. Returns whether it came."""
+        pause = _LOOK_SECONDS / 16
+        until = anyio.current_time() + seconds
+        while not self.has_ended() and anyio.current_time() < until:
+            await anyio.sleep(pause)
+            pause = min(2 * pause, _LOOK_SECONDS)
+        return self.exit is not None
+
+    def kill(self) -> None:
+        """Kill it with all of its process group."""
+        if self.exit is None:  # afterwards the number may belong to another process
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, 9)
+
+
+def started(
+    name: str, command: list[str], stdio: list[int], *, folder: str, env: Mapping[str, str],
+    limit: Callable[[], None] | None = None,
+) -> Child:  # fmt: skip
+    """Start a command in a session of its own, and close `stdio`: its stdin, stdout and stderr.
+
+    Args:
+        name: of the sandbox that needs it.
+        folder: its working directory.
+        env: its environment.
+        limit: called in the new process before the command.
+
+    Raises:
+        SandboxUnavailable: there is no such command.
+        OSError: the process could not be made.
+    """
+    stdin, stdout, stderr = stdio
+    try:
+        process = subprocess.Popen(
+            command, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True, cwd=folder, preexec_fn=limit,
+            env=env,
+        )  # fmt: skip
+    except FileNotFoundError as error:
+        raise SandboxUnavailable(f"sandbox {name!r} needs {command[0]!r}, which is not here") from error
+    finally:
+        for fd in {stdin, stdout, stderr}:
+            os.close(fd)
+    return Child(process)
 
 
 class ChildGuest(ProcessGuest):
-    """A child process that reads the wire on its stdin."""
+    """A guest that is a child process.
 
-    def __init__(
-        self, process: subprocess.Popen[bytes], pipes: Pipes, scratch: tempfile.TemporaryDirectory[str]
-    ) -> None:
+    Args:
+        child: the process, or the first of several.
+        pipes: the host's ends of its pipes.
+        scratch: its folder, which is removed at its end.
+    """
+
+    def __init__(self, child: Child, pipes: Pipes, scratch: tempfile.TemporaryDirectory[str]) -> None:
         super().__init__(pipes)
-        self._process = process
+        self._child = child
         self._scratch = scratch
         self._closing = anyio.Lock()
-        self.began(process.pid, os.pidfd_open(process.pid))
+
+    @property
+    def exit(self) -> GuestExit | None:
+        """How it ended, once `aclose` has returned."""
+        return self._exit
+
+    @property
+    def alive(self) -> bool:
+        return super().alive if self._pidfd >= 0 else self._exit is None and not self._child.has_ended()
 
     def kill(self) -> None:
-        if self._exit is None:  # afterwards the number may belong to another process
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.pid, 9)  # it leads a session of its own
+        super().kill()
+        self._child.kill()
         self._pipes.close()
 
     async def aclose(self) -> GuestExit:
         with anyio.CancelScope(shield=True):
             async with self._closing:  # the run and the backend may both end it
-                await self._end()
+                if self._exit is None:
+                    await self.end()
         assert self._exit is not None
         return self._exit
 
-    async def _end(self) -> None:
-        if self._exit is None:
-            self.kill()
-            with anyio.move_on_after(_GONE_SECONDS):
-                await anyio.wait_readable(self._pidfd)
-            # `Popen.poll` would throw away what the kernel says of its usage
-            pid, status, spent = os.wait4(self.pid, os.WNOHANG)  # noqa: ASYNC222 (does not wait)
-            if not pid:
-                raise SandboxCrashed(f"process {self.pid} was killed and is still there after {_GONE_SECONDS:g} s")
-            self._process.returncode = os.waitstatus_to_exitcode(status)
-            usage = Usage(spent.ru_utime + spent.ru_stime, spent.ru_maxrss * 1024)
-            self.exited(GuestExit(self._process.returncode, usage))
-            self._scratch.cleanup()
+    async def end(self) -> None:
+        """Kill it, wait for its end, and remove its folder. Raises `SandboxCrashed` if it stays."""
+        self.kill()
+        if not await self._child.end(_GONE_SECONDS) or self._child.exit is None:
+            raise SandboxCrashed(f"process {self.pid} was killed and is still there after {_GONE_SECONDS:g} s")
+        self.exited(self.told(self._child.exit))
+        self._scratch.cleanup()
+
+    def told(self, exit: GuestExit) -> GuestExit:
+        """How the guest ended, from how the child did."""
+        return exit
 
 
 class ProcessBackend:
-    """Child processes. Override `name`, `description` and `command`."""
+    """Child processes, which read the wire on their stdin. Override `name`, `description` and `command`."""
 
     name = "process"
     description = "a bare child process: override `command` with one that confines it"
@@ -91,6 +205,7 @@ class ProcessBackend:
         return other
 
     async def __aenter__(self) -> Self:
+        await anyio.to_thread.run_sync(remove_abandoned, self.name)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -99,6 +214,9 @@ class ProcessBackend:
                 await guest.aclose()
 
     async def open(self, allowance: Allowance) -> ChildGuest:
+        """See `Backend`."""
+        import resource  # which Windows does not have
+
         def limit() -> None:
             cpu = math.ceil(allowance.cpu_seconds)
             resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))
@@ -106,22 +224,16 @@ class ProcessBackend:
             resource.setrlimit(resource.RLIMIT_FSIZE, (allowance.max_file_bytes,) * 2)
 
         command = self.command("import runpy; runpy.run_module('callgate_guest', run_name='__main__')")
-        scratch = tempfile.TemporaryDirectory(prefix=f"callgate-{self.name}-")
-        pipes, (stdin, stdout, stderr) = make_pipes()
+        scratch = scratch_folder(self.name)
+        pipes, stdio = make_pipes()
         try:
-            process = subprocess.Popen(  # noqa: ASYNC220 (a fork and an exec)
-                command, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True, cwd=scratch.name,
-                preexec_fn=limit, env=inherited_environment(self._replays),
-            )  # fmt: skip
-        except BaseException as error:
+            env = inherited_environment(self._replays)
+            child = started(self.name, command, stdio, folder=scratch.name, env=env, limit=limit)
+        except BaseException:
             pipes.close()
             scratch.cleanup()
-            if isinstance(error, FileNotFoundError):
-                raise SandboxUnavailable(f"sandbox {self.name!r} needs {command[0]!r}, which is not here") from error
             raise
-        finally:
-            for fd in (stdin, stdout, stderr):
-                os.close(fd)
-        guest = ChildGuest(process, pipes, scratch)
-        self._guests = [each for each in self._guests if each._exit is None] + [guest]
+        guest = ChildGuest(child, pipes, scratch)
+        guest.began(child.pid, -1)
+        self._guests = [each for each in self._guests if each.exit is None] + [guest]
         return guest

@@ -26,4 +26,4 @@ class UnsafeBackend(ProcessBackend):
             warnings.warn(
                 "sandbox='unsafe': programs run with all of this user's rights", UnsandboxedWarning, stacklevel=3
             )
-        return self
+        return await super().__aenter__()
