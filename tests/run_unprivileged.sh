@@ -59,7 +59,7 @@ chown -R 65534:65534 "$place/main" "$place/home"
 
 cd "$place/main"
 as_nobody() {
-  env -i HOME="$place/home" PATH="$place/venv/bin:/usr/bin:/bin" LANG=C.UTF-8 ${CI:+CI="$CI"} \
+  env -i HOME="$place/home" PATH="$place/venv/bin:/usr/local/bin:/usr/bin:/bin" LANG=C.UTF-8 ${CI:+CI="$CI"} \
     "${nobody[@]}" "$place/venv/bin/python" -m pytest "$@"
 }
 as_nobody --numprocesses 2 --dist loadfile --no-loadscope-reorder tests/probes

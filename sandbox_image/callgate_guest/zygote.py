@@ -70,7 +70,7 @@ def main(control: socket.socket, tier: int, settings: dict[str, Any], proc: int,
     except Unwanted as error:
         send(control, {"failed": str(error), "wish": True})
         os._exit(1)
-    rules = _rules_in_place(version, settings["packages"]) if tier == 2 else None
+    rules = rules_in_place(version, settings["packages"], os.geteuid() == 0) if tier == 2 else None
     common = {
         "tier": tier, "parent": os.getpid(), "base_bytes": prepared.base_bytes, "landlock_abi": version, "rules": rules,
         "own_files": tier == 1, "own_cgroup": False, "session": prepared.session, "calls": prepared.calls,
@@ -103,7 +103,7 @@ def _cache(tier: int, preimport: list[str]) -> Iterator[str]:
             yield folder
 
 
-def _rules_in_place(version: int, packages: str | None) -> landlock.Ruleset:
+def rules_in_place(version: int, packages: str | None, nobody: bool) -> landlock.Ruleset:
     """Tier 2 has the host's files under their own paths: the standard library without site-packages, and its libraries.
 
     One ruleset for all children, since none has anything of its own. Names in the standard library's folder can be
@@ -111,7 +111,7 @@ def _rules_in_place(version: int, packages: str | None) -> landlock.Ruleset:
     files.
     """
     files = Files.of_this_python(packages)
-    if os.geteuid() == 0:
+    if nobody:
         _require_readable_by_nobody(files)
     rules = landlock.Ruleset(version)
     others = ("site-packages", "dist-packages")

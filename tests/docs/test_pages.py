@@ -30,6 +30,7 @@ from callgate.agent.react.config import GatewayConfig, PlannerConfig, read_confi
 from callgate.cli.commands import callgate
 from callgate.mcp.config import read_config as read_servers
 from callgate.plan.model import read_model
+from callgate.sandbox.srt.settings import INSTALL
 from callgate_bench.model.stand_in import AnthropicMessages, Call, Move, OpenAIChat, OpenAIResponses, Script, Turn
 from callgate_bench.model.stand_in import serving as served
 from callgate_bench.model.stand_in.server import KEY
@@ -253,7 +254,8 @@ def test_every_other_command_is_one_of_make_pip_or_the_shell() -> None:
         if extra := re.match(r"pip install -e '\.\[([\w,-]+)\]'", line):
             assert set(extra[1].split(",")) <= set(extras)
         else:
-            assert re.match(r"make \w+$|export \w+=|callgate ", line), line
+            srt = "|".join(f"{install}$" for install in (INSTALL["srt"], "apt-get install bubblewrap socat ripgrep"))
+            assert re.match(rf"make \w+$|export \w+=|callgate |{srt}", line), line
     for text in (*PAGES.values(), (ROOT / "CHANGELOG.md").read_text()):
         for target in re.findall(r"(?<=[`\n])make ([a-z][a-z-]*)", text):
             assert re.search(rf"^{target}:", makefile, re.MULTILINE), target

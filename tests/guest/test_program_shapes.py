@@ -102,10 +102,13 @@ FORKING = {"container.py", "files.py", "frames.py", "launching.py", "prefork.py"
 REPLAYING = {"replaying.py", "standing_still.py"}
 """What only a guest that replays has beside its program."""
 
+WITHIN = "within.py"
+"""What only a guest within another sandbox (srt) begins with."""
+
 
 def test_the_guest_stays_small() -> None:
     """All lines of what runs beside a program, of what forks it, and what confines it (`jail/`) by its code."""
-    shipped = [path for path in sources() if path.name != "rootfs.py" and path.name not in REPLAYING]
+    shipped = [path for path in sources() if path.name not in {"rootfs.py", WITHIN, *REPLAYING}]
     outside = [path for path in shipped if path.parent.name != "jail"]
     beside = [path for path in outside if path.name not in FORKING]
     assert sum(len(path.read_text().splitlines()) for path in beside) < 3080
@@ -116,6 +119,10 @@ def test_the_guest_stays_small() -> None:
 
 def test_what_a_guest_needs_to_replay_stays_small() -> None:
     assert sum(lines_of_code(path.read_text()) for path in sources() if path.name in REPLAYING) < 480
+
+
+def test_what_a_guest_within_another_sandbox_needs_stays_small() -> None:
+    assert sum(lines_of_code(path.read_text()) for path in sources() if path.name == WITHIN) < 85
 
 
 def test_the_guest_imports_the_standard_library_only() -> None:

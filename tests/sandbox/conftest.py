@@ -13,15 +13,18 @@ from callgate.errors import SandboxUnavailable
 from callgate.sandbox.backend import Backend
 from callgate.sandbox.docker.backend import DockerBackend
 from callgate.sandbox.jail import JailBackend
+from callgate.sandbox.srt.backend import SrtBackend
 from callgate.sandbox.unsafe import UnsafeBackend, UnsandboxedWarning
 from sandbox.docker.images import have_engine_and_image
 
-BACKENDS = ["jail tier 1", "jail tier 2", "docker", "docker per tenant", "unsafe"]
+BACKENDS = ["jail tier 1", "jail tier 2", "docker", "docker per tenant", "srt", "srt alone", "unsafe"]
 
 
 async def make(name: str) -> Backend:
     if name == "unsafe":
         return UnsafeBackend()
+    if name.startswith("srt"):
+        return SrtBackend(confine=name == "srt")
     if name.startswith("docker"):
         await have_engine_and_image()
         return DockerBackend(per="tenant" if "tenant" in name else "run")

@@ -11,12 +11,13 @@ from callgate.sandbox.auto import AutoBackend
 from callgate.sandbox.choose import SANDBOXES, make_backend
 from callgate.sandbox.docker.backend import DockerBackend
 from callgate.sandbox.jail import JailBackend
+from callgate.sandbox.srt.backend import SrtBackend
 from callgate.sandbox.unsafe import UnsafeBackend
 
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    list(zip(SANDBOXES, [AutoBackend, JailBackend, DockerBackend, UnsafeBackend], strict=True)),
+    list(zip(SANDBOXES, [AutoBackend, JailBackend, DockerBackend, SrtBackend, UnsafeBackend], strict=True)),
 )
 def test_each_name_is_a_backend(name: str, kind: type) -> None:
     assert type(make_backend(name)) is kind
@@ -54,8 +55,11 @@ def test_docker_takes_an_image_an_engine_and_a_runtime() -> None:
 @pytest.mark.parametrize(
     ("sandbox", "options", "why"),
     [
-        ("doker", {}, "there is no sandbox 'doker'; there are: auto, jail, docker, unsafe"),
+        ("doker", {}, "there is no sandbox 'doker'; there are: auto, jail, docker, srt, unsafe"),
         ("jail", {"tier": 3}, "the jail has tier 1 and tier 2, not 3"),
+        ("srt", {"tier": 2}, "tier is for the jail: leave it out"),
+        ("srt", {"folders": {"data": "/"}}, "srt has no files: use sandbox='jail' or 'docker'"),
+        ("srt", {"image": "x"}, "image is for sandbox='docker'"),
         ("jail", {"packages": "/not/there"}, "there is no folder '/not/there'"),
         ("docker", {"packages": "/not/there"}, "there is no folder '/not/there'"),
         ("docker", {"tier": 2}, "tier is for the jail"),

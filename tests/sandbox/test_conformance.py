@@ -8,6 +8,7 @@ import pytest
 
 from callgate.sandbox.backend import Guest
 from callgate.sandbox.self_test import ATTEMPTS
+from callgate.sandbox.srt.backend import OPEN_TO
 from callgate.testing import BackendConformance
 from callgate.testing.opening import Opening
 from sandbox.asking import gone, place_of
@@ -29,7 +30,7 @@ class TestEveryBackend(BackendConformance):
         docker = backend_name.startswith("docker")
         cls.kept_open = 8 if docker else 0  # connections to the engine
         cls.reuses_places = backend_name == "docker per tenant"
-        cls.open_to = frozenset(ATTEMPTS if backend_name == "unsafe" else ())
+        cls.open_to = {"unsafe": frozenset(ATTEMPTS), "srt alone": OPEN_TO}.get(backend_name, frozenset())
         return lambda: running(backend_name)
 
     def place_of(self, guest: Guest) -> Hashable:

@@ -1,8 +1,9 @@
-"""From the name of a sandbox to its backend. `auto` is the first that works of jail tier 1, docker, jail tier 2."""
+"""From the name of a sandbox to its backend. `auto` is the first that works here: see `callgate.sandbox.auto`."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 
 from callgate.errors import ConfigurationError
@@ -11,8 +12,8 @@ from .backend import Backend
 
 __all__ = ["SANDBOXES", "make_backend"]
 
-SANDBOXES = ("auto", "jail", "docker", "unsafe")
-"""Names for `Runtime(sandbox=...)` and ``--sandbox``. ``auto`` is the jail or docker: see `callgate.sandbox.auto`."""
+SANDBOXES = ("auto", "jail", "docker", "srt", "unsafe")
+"""Names for `Runtime(sandbox=...)` and ``--sandbox``. ``auto`` is jail, docker or srt: see `callgate.sandbox.auto`."""
 
 
 def make_backend(
@@ -30,8 +31,8 @@ def make_backend(
 
     Args:
         sandbox: a name of `SANDBOXES`, or a backend, which is returned as it is.
-        packages: a folder of packages that guests may import from: see `callgate.sandbox.packages`. ``auto`` is the
-            jail then.
+        packages: a folder of packages that guests may import from: see `callgate.sandbox.packages`. On Linux, ``auto``
+            is the jail then.
         preimport: modules imported ahead for every guest.
         tier: insist on this tier of the jail. ``auto`` is the jail then.
         image: only for docker: the image that containers are made of.
@@ -80,11 +81,19 @@ def make_backend(
             raise ConfigurationError(f"folders: {UnsafeBackend.no_files}")
 
         return UnsafeBackend()
-    if sandbox == "auto" and tier is None and packages is None and not folders:
+    folder = None if packages is None else os.fspath(packages)
+    if sandbox == "srt":
+        from .srt.backend import SrtBackend
+
+        if tier is not None:
+            raise ConfigurationError("tier is for the jail: leave it out, on Linux srt has tier 2 of the jail inside")
+        if folders:
+            raise ConfigurationError(f"folders: {SrtBackend.no_files}")
+        return SrtBackend(packages=folder, preimport=preimport)
+    if sandbox == "auto" and tier is None and (sys.platform != "linux" or (packages is None and not folders)):
         from .auto import AutoBackend
 
-        return AutoBackend(preimport=preimport)
+        return AutoBackend(preimport=preimport, packages=folder, folders=folders)
     from .jail import JailBackend
 
-    folder = None if packages is None else os.fspath(packages)
     return JailBackend(tier=tier, packages=folder, preimport=preimport, folders=folders)

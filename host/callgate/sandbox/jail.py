@@ -20,7 +20,7 @@ from callgate.errors import ConfigurationError, SandboxCrashed, SandboxError, Sa
 from .backend import Allowance, Files, python_here
 from .launching import ZygoteSettings
 from .packages import checked
-from .self_test import SELF_TEST_ALLOWANCE, prove
+from .self_test import SELF_TEST_ALLOWANCE, check_from_outside, prove
 from .staging import checked_folders, named_folders, remove_abandoned
 from .zygote import JailedGuest, Zygote
 
@@ -185,23 +185,8 @@ class JailBackend:
         await zygote.start()
         try:
             guest = await zygote.spawn(SELF_TEST_ALLOWANCE)
-            await prove(guest, while_it_lives=lambda: _check_from_outside(guest.pid))
+            await prove(guest, while_it_lives=lambda: check_from_outside(guest.pid))
         except BaseException:
             await zygote.close()
             raise
         return zygote
-
-
-def _check_from_outside(pid: int) -> None:
-    """Ask the kernel about a jailed process. Raises `SandboxUnavailable` if the process is not confined."""
-    try:
-        with open(f"/proc/{pid}/status") as status:
-            found = dict(line.rstrip("\n").split(":\t", 1) for line in status if ":\t" in line)
-    except OSError:
-        return  # there is no /proc; the attempts of the self-test have to suffice
-    wanted = {"Seccomp": "2", "NoNewPrivs": "1", "CapEff": "0" * 16, "CapPrm": "0" * 16}
-    for field, value in wanted.items():
-        if found.get(field, value) != value:
-            raise SandboxUnavailable(
-                f"the kernel says {field} is {found[field]} of a child that should be confined, not {value}"
-            )

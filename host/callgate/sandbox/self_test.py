@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import anyio
@@ -17,7 +17,9 @@ from callgate.limits import Limits
 
 from .backend import Allowance, Backend, Guest
 
-__all__ = ["ATTEMPTS", "SELF_TEST_ALLOWANCE", "Fact", "Trial", "confinement_steps", "prove", "tried"]
+__all__ = [
+    "ATTEMPTS", "SELF_TEST_ALLOWANCE", "Fact", "Trial", "check_from_outside", "confinement_steps", "prove", "tried",
+]  # fmt: skip
 
 SELF_TEST_ALLOWANCE = Allowance(10.0, 64 << 20, 8, 1 << 20)
 ATTEMPTS = {
@@ -50,19 +52,24 @@ confinement_steps = (
 
 
 async def prove(
-    guest: Guest, *, leave_out: frozenset[str] = frozenset(), while_it_lives: Callable[[], None] = lambda: None
+    guest: Guest,
+    *,
+    leave_out: frozenset[str] = frozenset(),
+    more: Mapping[str, str] | None = None,
+    while_it_lives: Callable[[], None] = lambda: None,
 ) -> None:
     """Run the self-test in `guest`, and end the guest.
 
     Args:
         guest: a fresh guest.
         leave_out: attempts that may succeed, since something else confines them.
+        more: attempts besides `ATTEMPTS`, in Python.
         while_it_lives: called before the guest is ended, to look at it from outside.
 
     Raises:
         SandboxUnavailable: something did not hold; the message says what.
     """
-    attempts = {name: code for name, code in ATTEMPTS.items() if name not in leave_out}
+    attempts = {name: code for name, code in ATTEMPTS.items() if name not in leave_out} | dict(more or {})
     answer = b""
     try:
         params = {"code": _PROGRAM.format(attempts=", ".join(attempts.values()) + ","), "tools": [], "inputs": {}}
@@ -94,6 +101,21 @@ async def prove(
         if isinstance(held, list) and len(held) == len(attempts):
             found = "a program can " + ", ".join(name for name, ok in zip(attempts, held, strict=True) if not ok)
         raise SandboxUnavailable(f"its self-test found it open: {found}")
+
+
+def check_from_outside(pid: int) -> None:
+    """Ask the kernel about a process that should be confined. Raises `SandboxUnavailable` if it is not."""
+    try:
+        with open(f"/proc/{pid}/status") as status:
+            found = dict(line.rstrip("\n").split(":\t", 1) for line in status if ":\t" in line)
+    except OSError:
+        return  # there is no /proc; the attempts of the self-test have to suffice
+    wanted = {"Seccomp": "2", "NoNewPrivs": "1", "CapEff": "0" * 16, "CapPrm": "0" * 16}
+    for field, value in wanted.items():
+        if found.get(field, value) != value:
+            raise SandboxUnavailable(
+                f"the kernel says {field} is {found[field]} of a child that should be confined, not {value}"
+            )
 
 
 def _step(status: int) -> str:

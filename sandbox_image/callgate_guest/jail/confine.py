@@ -56,7 +56,7 @@ def confine(
     From a fourth descriptor it reads the name of its own files: see `root.mount_input`.
 
     Args:
-        tier: 1 with namespaces of its own, 2 without.
+        tier: 1 with namespaces of its own, 2 without; 0 within another sandbox, which has chosen its user.
         parent: pid of the zygote, as the child sees it.
         allowance: what the kernel is to hold it to.
         base_bytes: address space of the zygote.
@@ -72,7 +72,8 @@ def confine(
     """
     step = 0
     try:
-        os.setsid()
+        if tier:
+            os.setsid()
         if tier == 1:
             step = 1
             unshare(MOUNT)
@@ -94,7 +95,7 @@ def confine(
         if tier == 1:
             step = 4
             unshare(USER)
-        elif os.geteuid() == 0:
+        elif tier and os.geteuid() == 0:
             step = 5
             drop_bounding_set()
             become(NOBODY)
@@ -107,7 +108,7 @@ def confine(
         apply(allowance, base_bytes=base_bytes, processes=None if own_cgroup else processes)
         step = 7
         drop_all()
-        if tier == 2:
+        if tier != 1:
             die_with_parent(parent)
         step = 8
         if landlock_abi or not own_files:

@@ -1,0 +1,1 @@
+"""srt, Anthropic's sandbox-runtime, as a sandbox: `backend.SrtBackend`."""

@@ -1,0 +1,205 @@
+"""Guests under srt, Anthropic's sandbox-runtime (npm: @anthropic-ai/sandbox-runtime): Seatbelt on macOS, bubblewrap on
+Linux.
+
+srt has a file of settings for each guest (`settings_of`): no network; nothing writable but a folder of the guest's own;
+and nothing readable but Python, the guest, and what srt itself has to start inside. On Linux the guest then confines
+itself as in tier 2 of the jail, where the kernel has Landlock: srt's own rules leave it processes, sockets that lead to
+srt's proxies, /proc and /sys, and an unbounded tmpfs. See `callgate_guest.within`.
+
+srt's own processes keep their stdin, stdout and stderr for as long as they live, so the wire is three named pipes in
+the guest's folder: their ends are the guest's alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from callgate.errors import SandboxCrashed, SandboxUnavailable
+from callgate.sandbox.backend import Allowance, guest_command, hash_seed, python_here
+from callgate.sandbox.packages import checked
+from callgate.sandbox.pipes import FILES_HINT, open_pipes
+from callgate.sandbox.process import Child, remove_abandoned, scratch_folder, started
+from callgate.sandbox.self_test import SELF_TEST_ALLOWANCE, check_from_outside, prove
+
+from .guest import SrtGuest, Words
+from .settings import INSTALL, missing, settings_of
+
+__all__ = ["OPEN_TO", "SrtBackend"]
+
+_LINUX = sys.platform == "linux"
+_READY_SECONDS = 20.0
+_GONE_SECONDS = 10.0
+OPEN_TO = frozenset({"make a socket", "execute a program"})
+"""Attempts of the self-test that succeed under srt alone. A socket there leads to nothing, and a program that is
+executed is confined as this one is."""
+if _LINUX:
+    OPEN_TO |= {"start a process", "signal another process"}  # in a pid namespace of their own
+
+
+class SrtBackend:
+    """One srt, and one Python below it, for each guest. Its start takes half a second: keep a warm pool.
+
+    Args:
+        packages: a folder of packages that guests may import from; its lock, if it has one, is of this Python.
+        preimport: modules that each guest imports before its first program.
+        confine: whether guests confine themselves besides, with Landlock and seccomp; ``None`` for where the kernel has
+            them. On macOS they cannot.
+    """
+
+    name = "srt"
+    python = python_here()
+    no_files = "srt has no files: use sandbox='jail' or 'docker'"
+
+    def __init__(
+        self, *, packages: str | None = None, preimport: tuple[str, ...] = (), confine: bool | None = None
+    ) -> None:
+        self.packages = () if packages is None else checked(packages).shown
+        """Names and versions of what is in `packages`, for models."""
+        self._packages = None if packages is None else os.path.abspath(packages)
+        self._preimport = preimport
+        self._confine = confine
+        self._replays = False
+        self._guests: list[SrtGuest] = []
+
+    def replaying(self) -> SrtBackend:
+        """See `Backend`."""
+        other = SrtBackend(packages=self._packages, preimport=self._preimport, confine=self._confine)
+        other._replays = True
+        return other
+
+    @property
+    def description(self) -> str:
+        """See `Backend`."""
+        outer = "Seatbelt" if sys.platform == "darwin" else "bubblewrap"
+        if self._confine is None:
+            return f"srt (sandbox-runtime: {outer}), not started"
+        inner = ", with Landlock, seccomp and rlimits inside" if self._confine else ", and rlimits"
+        return f"srt (sandbox-runtime: {outer}): no network, and no files but Python's own{inner}"
+
+    @property
+    def guests(self) -> list[int]:
+        """Process ids of the guests that live."""
+        return [guest.pid for guest in self._guests if guest.alive]
+
+    async def __aenter__(self) -> SrtBackend:
+        if lacking := missing():
+            ways = "; ".join(f"{name} ({INSTALL[name]})" for name in lacking)
+            raise SandboxUnavailable(f"sandbox 'srt' needs commands that are not here: {ways}")
+        await anyio.to_thread.run_sync(remove_abandoned, self.name)
+        if self._confine is None:
+            self._confine = await anyio.to_thread.run_sync(_can_confine)
+        await self._prove_srt()
+        if self._confine:
+            await self._prove_guest()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        with anyio.CancelScope(shield=True):
+            for guest in self._guests:
+                await guest.aclose()
+
+    async def open(self, allowance: Allowance) -> SrtGuest:
+        """See `Backend`."""
+        guest = await self._open(allowance, confine=bool(self._confine))
+        self._guests = [each for each in self._guests if each.exit is None] + [guest]
+        return guest
+
+    async def _open(self, allowance: Allowance, *, confine: bool) -> SrtGuest:
+        srt = shutil.which("srt")
+        if srt is None:
+            raise SandboxUnavailable(f"sandbox 'srt' needs a command that is not here: srt ({INSTALL['srt']})")
+        async with contextlib.AsyncExitStack() as undo:
+            scratch = scratch_folder(self.name)
+            undo.callback(scratch.cleanup)
+            folder = os.path.join(scratch.name, "own")
+            os.mkdir(folder, 0o700)
+            incoming, outgoing, output = paths = [os.path.join(folder, name) for name in ("in", "out", "err")]
+            for path in paths:
+                os.mkfifo(path, 0o600)
+            settings = os.path.join(scratch.name, "settings.json")
+            with open(settings, "w") as file:  # noqa: ASYNC230 (a short file)
+                json.dump(settings_of(folder, srt, self._packages), file)
+            told = {
+                "pipes": paths, "folder": folder, "packages": self._packages, "preimport": self._preimport,
+                "confine": confine, "allowance": asdict(allowance),
+            }  # fmt: skip
+            command = guest_command("from callgate_guest.within import main; main()")
+            env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": scratch.name, "TMPDIR": scratch.name}
+            try:
+                fds = [_opened(undo, path, os.O_RDONLY | os.O_NONBLOCK) for path in (outgoing, output)]
+                (ours, theirs), (stdin, life) = os.pipe(), os.pipe()
+                words = Words(ours, life)
+                undo.callback(words.close)
+                stdio = [stdin, theirs, theirs]
+            except OSError as error:
+                raise SandboxCrashed(f"no pipes for a new guest: {error.strerror}{FILES_HINT}") from error
+            child = started(
+                self.name, [srt, "--settings", settings, "--", *command, json.dumps(told)], stdio, folder=folder,
+                env=env | hash_seed(self._replays),
+            )  # fmt: skip
+            undo.push_async_callback(_ended, child)
+            pid = await words.line("ready", _READY_SECONDS)
+            if pid is None:
+                why = words.said.decode("utf-8", "replace").strip() or f"it was not ready in {_READY_SECONDS:g} s"
+                raise SandboxUnavailable(f"srt could not start a guest: {why[:2000]}")
+            fds.append(_opened(undo, incoming, os.O_WRONLY | os.O_NONBLOCK))
+            guest = SrtGuest(child, open_pipes(*fds), scratch, int(pid), words)
+            undo.pop_all()
+        return guest
+
+    async def _prove_srt(self) -> None:
+        """Run the self-test under srt alone: what its own rules promise. Raises `SandboxUnavailable`."""
+        with scratch_folder(self.name) as folder, socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            listener.listen()
+            secret, target = Path(folder, "secret"), Path(folder, "target")
+            secret.touch()  # noqa: ASYNC240 (an empty file)
+            more = {
+                "connect to this machine": f"lambda: socket.create_connection({listener.getsockname()!r}, 2)",
+                "read a file of this user": f"lambda: open({str(secret)!r})",
+                "write a file of this user": f"lambda: open({str(target)!r}, 'w') and open({str(secret)!r})",
+            }
+
+            def look() -> None:
+                if target.exists():
+                    raise SandboxUnavailable("its self-test found it open: a program can write a file of this user")
+
+            guest = await self._open(SELF_TEST_ALLOWANCE, confine=False)
+            await prove(guest, leave_out=OPEN_TO, more=more, while_it_lives=look)
+
+    async def _prove_guest(self) -> None:
+        """Run the self-test in a guest that confines itself. Raises `SandboxUnavailable`."""
+        guest = await self._open(SELF_TEST_ALLOWANCE, confine=True)
+        await prove(guest, while_it_lives=lambda: check_from_outside(guest.pid))
+
+
+def _opened(undo: contextlib.AsyncExitStack, path: str, flags: int) -> int:
+    fd = os.open(path, flags)
+    undo.callback(os.close, fd)
+    return fd
+
+
+async def _ended(child: Child) -> None:
+    child.kill()
+    with anyio.CancelScope(shield=True):
+        await child.end(_GONE_SECONDS)
+
+
+def _can_confine() -> bool:
+    """Whether a guest here can confine itself: asked of a child process, which is what asks the kernel."""
+    known = "syscalls.supported() and landlock.abi()"
+    probe = f"from callgate_guest.jail import landlock, syscalls; raise SystemExit(not ({known}))"
+    return (
+        _LINUX and subprocess.run(guest_command(probe, "-S"), env={}, cwd="/", check=False, timeout=20).returncode == 0
+    )
