@@ -17,6 +17,7 @@ from callgate.sandbox.auto import AutoBackend, Candidate
 from callgate.sandbox.backend import Allowance, Backend, Guest
 from callgate.sandbox.docker.image import guest_digest
 from callgate.sandbox.jail import JailBackend
+from callgate.sandbox.srt.backend import SrtBackend
 from sandbox.docker.peer import INFO, VERSION, engine_saying
 
 pytestmark = pytest.mark.anyio
@@ -202,6 +203,47 @@ async def test_by_the_rule_tier_2_comes_after_an_engine_that_is_not_there(monkey
             await (await auto.open(Allowance.of(Limits()))).aclose()
     except SandboxUnavailable as reason:
         not_here(str(reason))
+
+
+async def test_on_macos_docker_comes_first_and_srt_where_there_is_no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
+    try:
+        async with AutoBackend(system="darwin") as auto:
+            assert isinstance(auto.chosen, SrtBackend)
+            assert list(auto.reasons) == ["docker"]
+            await (await auto.open(Allowance.of(Limits()))).aclose()
+    except SandboxUnavailable as reason:
+        not_here(str(reason))
+
+
+@pytest.mark.parametrize(
+    ("system", "named"),
+    [
+        ("darwin", ["docker: no Docker engine", "docs.docker.com", "callgate image build",
+                    "srt: sandbox 'srt' needs commands that are not here: srt (npm install -g"]),
+        ("win32", ["docker: no Docker engine", "docs.docker.com", "callgate image build", "WSL 2"]),
+    ],
+)  # fmt: skip
+async def test_without_any_other_systems_name_what_to_install(
+    system: str, named: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(SandboxUnavailable) as refused:
+        await AutoBackend(system=system).__aenter__()
+    assert [each for each in named if each not in str(refused.value)] == []
+    assert "jail" not in str(refused.value)
+    assert "unsafe" not in str(refused.value)
+
+
+async def test_on_macos_folders_are_for_docker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
+    with pytest.raises(SandboxUnavailable, match="srt: srt has no files"):
+        await AutoBackend(system="darwin", folders={"data": tmp_path}).__aenter__()
+
+
+def test_on_linux_srt_is_never_taken_by_itself() -> None:
+    assert "srt" not in AutoBackend(system="linux")._candidates
 
 
 def test_where_tier_1_works_docker_costs_nothing() -> None:

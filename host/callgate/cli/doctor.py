@@ -28,9 +28,10 @@ __all__ = ["command"]
 @click.command("doctor")
 @shared("mcp", "json")
 def command(**options: Any) -> int:
-    """Look at this machine, try each tier of the jail by starting it, and docker by opening a container.
+    """Look at this machine; try each tier of the jail and srt by starting them, and docker by opening a container.
 
-    The engine is that of DOCKER_HOST, of the current docker context, or the system's. A missing engine is not an error.
+    The engine is that of DOCKER_HOST, of the current docker context, or the system's. A missing engine or srt is not an
+    error.
     With --mcp, doctor starts each server, asks for its tools, and ends it; the report says what is wrong with it.
 
     Exit codes: 0 a sandbox works here, 3 none does.
@@ -64,6 +65,8 @@ def _entry(state: ServerStatus) -> dict[str, Any]:
 
 
 def _show(console: Console, report: Report, states: tuple[ServerStatus, ...]) -> None:
+    from callgate.sandbox.srt.settings import missing
+
     _heading(console, "This machine")
     for fact in report.facts:
         _fact(console, fact)
@@ -72,6 +75,11 @@ def _show(console: Console, report: Report, states: tuple[ServerStatus, ...]) ->
         _trial(console, f"tier {trial.tier}", trial)
     _heading(console, "Docker")
     _docker(console, report.docker)
+    _heading(console, "srt")
+    if report.srt.works or not missing():
+        _trial(console, "tried", report.srt)
+    else:
+        _line(console, None, "tried", report.srt.reason)
     _heading(console, "What `auto` takes")
     console.print(f"  {one_line(report.description) if report.auto else 'nothing: programs are refused'}")
     if report.leaks:

@@ -1,23 +1,27 @@
 """``auto``: the sandbox for callers that name none. Knows the order and tries each in turn; knows no kernel, no engine.
 
-The rule, the first that works:
+The rule on Linux, the first that works:
 
 1. The **jail, tier 1**. The kernel boundary of a container, started in milliseconds, with no daemon and no image.
 2. **docker**, where an engine answers within `DOCKER_SECONDS`, limits memory and processes, has seccomp on, and has the
    image, built for this callgate. Nothing is built or pulled, and no engine is started: the operator does that.
 3. The **jail, tier 2**: no namespaces.
 4. None: `SandboxUnavailable`, with the reason of each and what to do. Never ``unsafe``.
+
+On macOS: docker, then **srt**, if its self-test passes. On Windows: docker. On Linux srt is never taken by itself: the
+jail confines more there.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
 from callgate.errors import SandboxCrashed, SandboxError, SandboxUnavailable
 
 from .backend import Allowance, Backend, Files, Guest, python_here, replaying
-from .jail import JailBackend
 
 __all__ = ["DOCKER_SECONDS", "AutoBackend", "Candidate"]
 
@@ -25,6 +29,14 @@ DOCKER_SECONDS = 2.0
 """Longest wait of ``auto`` for all answers of a Docker engine."""
 
 _NOT_RUNNING = "the sandbox is not running: it was not entered, or it was left"
+
+_DOCKER = "install Docker Desktop (https://docs.docker.com/desktop/), then `pip install 'callgate[docker]'` and "
+_WAYS = {
+    "darwin": f"Either {_DOCKER}`callgate image build`; or `npm install -g @anthropic-ai/sandbox-runtime` and "
+    "`brew install ripgrep`",
+    "win32": f"To have one, {_DOCKER}`callgate image build`; or run callgate in WSL 2, which is Linux",
+}
+"""How to have a sandbox where there is no jail."""
 
 Candidate = Callable[[], Awaitable[Backend]]
 """Makes a backend that is not entered. Raises `SandboxError` if entering is pointless; the message says what to do."""
@@ -35,6 +47,9 @@ class AutoBackend:
 
     Args:
         preimport: modules imported ahead, for every guest.
+        packages: a folder of packages that guests may import from, on other systems than Linux: see `make_backend`.
+        folders: folders that guests may read, by their names below ``/input``, on other systems than Linux.
+        system: the operating system, as `sys.platform` names it.
         candidates: names and the makers of the backends, strongest first; ``None`` takes those of the rule above.
 
     After a mistake of the operator (`ConfigurationError`) no other backend is tried: entering raises the error.
@@ -44,8 +59,18 @@ class AutoBackend:
         reasons: why the backends before it were not taken, by name.
     """
 
-    def __init__(self, *, preimport: tuple[str, ...] = (), candidates: Mapping[str, Candidate] | None = None) -> None:
-        self._candidates = _by_the_rule(preimport) if candidates is None else candidates
+    def __init__(
+        self,
+        *,
+        preimport: tuple[str, ...] = (),
+        packages: str | None = None,
+        folders: Mapping[str, str | os.PathLike[str]] | None = None,
+        candidates: Mapping[str, Candidate] | None = None,
+        system: str = sys.platform,
+    ) -> None:
+        by_rule = _by_the_rule(system, preimport, packages, folders)
+        self._candidates = by_rule if candidates is None else candidates
+        self._ways = _WAYS.get(system, "`callgate doctor` tries each and says which setting forbids it")
         self.chosen: Backend | None = None
         self.reasons: dict[str, str] = {}
 
@@ -91,10 +116,7 @@ class AutoBackend:
                 self.chosen = backend
                 return self
         reasons = ". ".join(f"{name}: {reason}" for name, reason in self.reasons.items())
-        raise SandboxUnavailable(
-            f"no sandbox works on this machine. {reasons}. "
-            "`callgate doctor` tries each and says which setting forbids it"
-        )
+        raise SandboxUnavailable(f"no sandbox works on this machine. {reasons}. {self._ways}")
 
     async def __aexit__(self, *error: object) -> None:
         backend, self.chosen = self.chosen, None
@@ -113,8 +135,14 @@ class AutoBackend:
         return guest
 
 
-def _by_the_rule(preimport: tuple[str, ...]) -> dict[str, Candidate]:
+def _by_the_rule(
+    system: str, preimport: tuple[str, ...], packages: str | None, folders: Mapping[str, str | os.PathLike[str]] | None
+) -> dict[str, Candidate]:
+    """What ``auto`` tries on a system, as `sys.platform` names it."""
+
     async def jail(tier: int) -> Backend:
+        from .jail import JailBackend
+
         return JailBackend(tier=tier, preimport=preimport)
 
     async def docker() -> Backend:
@@ -123,12 +151,20 @@ def _by_the_rule(preimport: tuple[str, ...]) -> dict[str, Candidate]:
         from .docker.doctor import must_be_ready
 
         await must_be_ready(DOCKER_SECONDS)
-        return DockerBackend(preimport=preimport)
+        return DockerBackend(preimport=preimport, packages=packages, folders=folders)
 
-    return {"jail, tier 1": partial(jail, 1), "docker": docker, "jail, tier 2": partial(jail, 2)}
+    async def srt() -> Backend:
+        from .srt.backend import SrtBackend
+
+        if folders:
+            raise SandboxUnavailable(SrtBackend.no_files)
+        return SrtBackend(packages=packages, preimport=preimport)
+
+    if system == "linux":
+        return {"jail, tier 1": partial(jail, 1), "docker": docker, "jail, tier 2": partial(jail, 2)}
+    return {"docker": docker, "srt": srt} if system == "darwin" else {"docker": docker}
 
 
 def _reason(backend: Backend | None, error: SandboxError) -> str:
-    if isinstance(backend, JailBackend) and backend.reasons:
-        return "; ".join(backend.reasons.values())
-    return str(error)
+    reasons: Mapping[int, str] = getattr(backend, "reasons", {})  # the jail's, by tier
+    return "; ".join(reasons.values()) or str(error)

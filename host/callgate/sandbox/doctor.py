@@ -1,10 +1,12 @@
 """Which sandboxes work on this machine, and if one does not, why and what to do. Starts each; guesses nothing.
 
-The trials of the jail's tiers and of docker decide; the facts of the machine (`Fact`) explain. Knows no command line.
+The trials of the jail's tiers, of docker and of srt decide; the facts of the machine (`Fact`) explain. Knows no command
+line.
 """
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -12,8 +14,9 @@ from .docker.doctor import DockerReport, examine_docker
 from .jail import JailBackend
 from .machine import look_at_machine
 from .self_test import Fact, Trial, tried
+from .srt.backend import SrtBackend
 
-__all__ = ["DOCKER_LEAKS", "LEAKS", "NOT_CONFINED", "Report", "examine"]
+__all__ = ["DOCKER_LEAKS", "LEAKS", "NOT_CONFINED", "SRT_LEAKS", "Report", "examine"]
 
 LEAKS: dict[int, tuple[str, ...]] = {
     1: (
@@ -40,6 +43,13 @@ DOCKER_LEAKS = (
 )
 """What a program in a container can learn, or lacks."""
 
+SRT_LEAKS = (
+    "srt alone, without Landlock and seccomp inside, as on macOS: processes of its own, the system's shared libraries, "
+    "the packages beside Python's library, and on Linux /proc, /sys and a tmpfs that nothing bounds",
+    "on macOS, memory_bytes is not enforced by the kernel, and a process that hides its memory is not seen",
+)
+"""What a program under srt can learn, or lacks, besides what tier 2 of the jail leaves."""
+
 NOT_CONFINED = (
     "a bug in the Linux kernel: programs share the host's kernel (a virtual machine does not)",
     "side channels of the processor, and load: a program takes the processor time that its limits allow",
@@ -55,7 +65,7 @@ class Report:
 
     verdict: str
     auto: str
-    """What ``auto`` takes here: ``jail, tier 1``, ``docker`` or ``jail, tier 2``; empty if nothing works."""
+    """What ``auto`` takes here: ``jail, tier 1``, ``docker``, ``jail, tier 2`` or ``srt``; empty if nothing works."""
     tier: int
     """The strongest tier of the jail that works; 0 where none does."""
     description: str
@@ -63,13 +73,14 @@ class Report:
     facts: list[Fact]
     trials: list[Trial]
     docker: DockerReport
+    srt: Trial
     leaks: list[str]
     not_confined: list[str]
 
     @property
     def ok(self) -> bool:
         """Whether programs can run confined."""
-        return self.tier > 0 or self.docker.works
+        return self.tier > 0 or self.docker.works or self.srt.works
 
     def to_dict(self) -> dict[str, Any]:
         """The report as JSON values."""
@@ -77,25 +88,28 @@ class Report:
 
 
 async def examine() -> Report:
-    """Look at the machine, and try both tiers and docker. Takes a second or two, 20 at most; raises nothing."""
+    """Look at the machine, and try both tiers, docker and srt. Takes some seconds, 60 at most; raises nothing."""
     facts = await look_at_machine()
     trials = [await _tried(tier) for tier in (1, 2)]
     docker = await examine_docker()
+    srt = await tried(SrtBackend())
     best = next((trial for trial in trials if trial.works), None)
     tier = best.tier if best else 0
     # the rule of `callgate.sandbox.auto`, from what was tried
     by_docker = tier != 1 and docker.works and not docker.obstacles
-    auto = "docker" if by_docker else f"jail, tier {tier}" if tier else ""
-    taken = docker.trial if by_docker else best
+    by_srt = sys.platform == "darwin" and not by_docker and srt.works
+    auto = "docker" if by_docker else f"jail, tier {tier}" if tier else "srt" if by_srt else ""
+    taken = docker.trial if by_docker else srt if by_srt else best
     return Report(
-        verdict=_verdict(auto, facts, docker),
+        verdict=_verdict(auto, facts, docker, srt),
         auto=auto,
         tier=tier,
         description=taken.description if taken else "",
         facts=facts,
         trials=trials,
         docker=docker,
-        leaks=list(DOCKER_LEAKS if by_docker else LEAKS.get(tier, ())),
+        srt=srt,
+        leaks=list(DOCKER_LEAKS if by_docker else SRT_LEAKS if by_srt else LEAKS.get(tier, ())),
         not_confined=list(NOT_CONFINED),
     )
 
@@ -106,13 +120,17 @@ async def _tried(tier: int) -> Trial:
     return replace(trial, tier=tier, reason=backend.reasons.get(tier, trial.reason))
 
 
-def _verdict(auto: str, facts: list[Fact], docker: DockerReport) -> str:
+def _verdict(auto: str, facts: list[Fact], docker: DockerReport, srt: Trial) -> str:
     remedy = next((fact.remedy for fact in facts if fact.ok is False and fact.remedy), "")
     if auto == "jail, tier 1":
         return "programs run confined here, by the strongest tier of the jail"
+    if auto == "srt":
+        return "programs run confined here, under srt"
     if auto:
         by = "in containers" if auto == "docker" else "by tier 2 of the jail"
         return f"programs run confined here, {by}; for tier 1 of the jail: {remedy or 'see above'}"
     if docker.works:
         return f"programs run confined here, in containers, where sandbox='docker' is asked for: {docker.obstacles[0]}"
+    if srt.works:
+        return "programs run confined here, under srt, where sandbox='srt' is asked for"
     return f"no sandbox works here: {remedy or 'see above'}; or run them in containers: {docker.reason}"

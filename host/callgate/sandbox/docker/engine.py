@@ -14,6 +14,7 @@ import errno
 import os
 import socket
 import ssl
+import sys
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import Future
@@ -271,6 +272,8 @@ def late(engine: str, seconds: float) -> str:
     )
 
 
+_ON_LINUX = "apt install docker.io; systemctl start docker"
+_INSTALL = _ON_LINUX if sys.platform == "linux" else "Docker Desktop: https://docs.docker.com/desktop/"
 _NOT_ALLOWED = (
     "this user may not use the Docker engine at {host}: add the user to the group docker "
     "(sudo usermod -aG docker $USER, then log in again), or use a rootless engine"
@@ -278,7 +281,7 @@ _NOT_ALLOWED = (
 _GONE = "the Docker engine at {host} went away: start it again (systemctl start docker)"
 _REMEDIES = {
     errno.ENOENT: "no Docker engine listens at {host} (there is no such socket): install and start Docker "
-    "(apt install docker.io; systemctl start docker), or name another engine (docker_host=, --docker-host)",
+    f"({_INSTALL}), or name another engine (docker_host=, --docker-host)",
     errno.EACCES: _NOT_ALLOWED,
     errno.EPERM: _NOT_ALLOWED,
     errno.ECONNREFUSED: "the Docker engine at {host} is not running: start it (systemctl start docker), and see that "
