@@ -27,7 +27,7 @@ from anyio.from_thread import BlockingPortal
 from callgate import CodeResult, Limits, Runtime, ToolError, tool
 from probes.kinds import Kind
 from probes.processes import eventually, status_of
-from probes.seats import Containers, Forks, Seats
+from probes.seats import Children, Containers, Forks, Seats
 
 PRELUDE = """
 import errno, json, os, sys
@@ -150,7 +150,8 @@ class Jail:
     @functools.cached_property
     def seats(self) -> Seats:
         """Where its guests are."""
-        return (Containers if self.kind.contained else Forks)(self.runtime, self.portal)
+        kind = Containers if self.kind.contained else Children if self.kind.is_srt else Forks
+        return kind(self.runtime, self.portal)
 
     def start(self, code: str, **options: Any) -> Future[CodeResult]:
         """Start a program as it stands."""

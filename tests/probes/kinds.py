@@ -4,14 +4,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from callgate.sandbox.docker.backend import DockerBackend
+from callgate.sandbox.srt.backend import SrtBackend
 from probes.leaks import TIER_2_LEAKS
 
-__all__ = ["DOCKER", "KINDS", "TENANT", "TIER_1", "TIER_2", "Kind"]
+__all__ = ["ALL", "DOCKER", "KINDS", "SRT", "SRT_ALONE", "TENANT", "TIER_1", "TIER_2", "Kind"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,6 +38,8 @@ class Kind:
         host_packages: third-party packages are a folder of the host; elsewhere the image has them.
         caught_at: what ends a run when the process that all its kind depends on is killed.
         gone_seconds: how long a guest may be there after its end.
+        parent: process id of its parent, as the guest counts; None where that is the host's number.
+        keeps_root: a guest of root has root's number, without its capabilities, in a user namespace.
         grace_seconds: by how much a run may be late at its limit, on a machine that has other things to do.
         runs: how many runs the longest probe does. One that ends badly takes its container with it.
         resident_bytes: by how much this process may grow over a probe. What goes to a container goes in frames, and is
@@ -59,6 +63,8 @@ class Kind:
     host_packages: bool = False
     caught_at: frozenset[str] = frozenset({"SandboxCrashed", "GuestDied"})
     gone_seconds: float = 1.0
+    parent: int | None = 1
+    keeps_root: bool = False
     grace_seconds: float = 1.5
     runs: int = 400
     resident_bytes: int = 128 << 20
@@ -67,6 +73,21 @@ class Kind:
         """Whether that of `TIER_2_LEAKS` holds here."""
         assert name in TIER_2_LEAKS
         return name in self.leaks
+
+    @property
+    def counts_alone(self) -> bool:
+        """Whether each guest has process and thread ids of its own."""
+        return "pid" in self.between_guests
+
+    @property
+    def is_srt(self) -> bool:
+        """Whether its guests are below processes of srt."""
+        return self.what == "srt"
+
+    @property
+    def is_root(self) -> bool:
+        """Whether its guests have root's number here."""
+        return self.keeps_root and os.geteuid() == 0
 
     @property
     def own_files(self) -> bool:
@@ -83,7 +104,7 @@ TIER_1 = Kind(
 )  # fmt: skip
 TIER_2 = Kind(
     id="tier2", options=lambda: {"sandbox": "jail", "tier": 2}, source="sandbox, tier = 'jail', 2", what="tier 2",
-    leaks=frozenset(TIER_2_LEAKS), host_packages=True,
+    leaks=frozenset(TIER_2_LEAKS), host_packages=True, parent=None,
 )  # fmt: skip
 DOCKER = Kind(
     id="docker", options=lambda: {"sandbox": DockerBackend()}, source="sandbox, tier = 'docker', None", what="Docker",
@@ -97,4 +118,20 @@ TENANT = Kind(
     groups=(65534,), reuses=True, caught_at=frozenset({"SandboxCrashed"}), gone_seconds=5.0, grace_seconds=4.0, runs=60, resident_bytes=256 << 20,
 )  # fmt: skip
 
-KINDS: Mapping[str, Kind] = {each.id: each for each in (TIER_1, TIER_2, DOCKER, TENANT)}
+_SRT: dict[str, Any] = {
+    "what": "srt", "own_namespaces": frozenset({"mnt", "pid", "net", "user"}), "between_guests": frozenset({"mnt", "pid", "net", "user"}), "one_layout": False,
+    "host_packages": True, "parent": 2, "keeps_root": True, "gone_seconds": 3.0, "grace_seconds": 3.0, "runs": 60,
+}  # fmt: skip
+SRT = Kind(
+    id="srt", options=lambda: {"sandbox": "srt"}, source="sandbox, tier = 'srt', None",
+    leaks=frozenset({"library folder", "scratch directory", "threads", "site-packages", "uname"}), **_SRT,
+)  # fmt: skip
+SRT_ALONE = Kind(
+    id="srt alone", options=lambda: {"sandbox": SrtBackend(confine=False)}, source="from callgate.sandbox.srt.backend import SrtBackend\nsandbox, tier = SrtBackend(confine=False), None",
+    leaks=frozenset({"library folder", "threads", "site-packages", "uname"}), **_SRT,
+)  # fmt: skip
+
+ALL = (TIER_1, TIER_2, DOCKER, TENANT, SRT, SRT_ALONE)
+CHOSEN = os.environ.get("CALLGATE_PROBES", "tier1,tier2,docker,tenant,srt").split(",")
+"""``CALLGATE_PROBES="srt alone"`` chooses others: srt alone is not held to the probes, they measure it."""
+KINDS: Mapping[str, Kind] = {each.id: each for each in ALL if each.id in CHOSEN}

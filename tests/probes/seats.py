@@ -17,9 +17,9 @@ from anyio.from_thread import BlockingPortal
 from callgate import Runtime
 from callgate.sandbox.docker.engine import EngineRefused
 from callgate.sandbox.docker.sweep import LABEL
-from probes.processes import descendants, eventually, guests_of, status_of
+from probes.processes import descendants, eventually, guests_of, processes, status_of
 
-__all__ = ["Containers", "Forks", "Seats"]
+__all__ = ["Children", "Containers", "Forks", "Seats"]
 
 
 class Seats(ABC):
@@ -93,6 +93,35 @@ class Forks(Seats):
 
     def guests(self) -> set[int]:
         return {pid for pid in descendants(self.keeper()) if _is_confined(pid)}
+
+    def everything(self) -> set[int]:
+        return descendants(os.getpid())
+
+    def of_host(self, pid: int) -> set[int]:
+        return descendants(pid)
+
+    def left(self) -> tuple[int, ...]:
+        return len(os.listdir("/proc/self/fd")), len(descendants(os.getpid()))
+
+
+class Children(Seats):
+    """srt's: each below processes of its own."""
+
+    def pid_of(self, guest: Any) -> int:
+        pid: int = guest.pid
+        return pid
+
+    def keeper(self) -> int:
+        pid: int = self.idle_guest(-1).pid
+        return processes()[pid]
+
+    def kill_keepers(self) -> None:
+        for guest in self.backend._guests:
+            with contextlib.suppress(ProcessLookupError, KeyError):
+                os.kill(processes()[guest.pid], signal.SIGKILL)
+
+    def guests(self) -> set[int]:
+        return {guest.pid for guest in self.backend._guests if guest.alive}
 
     def everything(self) -> set[int]:
         return descendants(os.getpid())

@@ -17,7 +17,7 @@ from probes.harness import PRELUDE, REFUSED, Jail
 from probes.processes import eventually
 from probes.test_containers import seats
 
-pytestmark = pytest.mark.left_out("tier1", "tier2", reason="there is no container")
+pytestmark = pytest.mark.left_out("tier1", "tier2", "srt", "srt alone", reason="there is no container")
 
 
 @contextmanager

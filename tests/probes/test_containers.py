@@ -20,7 +20,7 @@ from probes.harness import REFUSED, Jail, control
 from probes.processes import children, descendants, eventually, guests_of, processes, resident_bytes, status_of
 from probes.seats import Containers
 
-pytestmark = pytest.mark.left_out("tier1", "tier2", reason="there is no container")
+pytestmark = pytest.mark.left_out("tier1", "tier2", "srt", "srt alone", reason="there is no container")
 
 
 def seats(jail: Jail) -> Containers:

@@ -20,7 +20,7 @@ from probes.test_futexes import SHARED_WORD
 from probes.test_leaks import SCAN
 
 pytestmark = pytest.mark.left_out(
-    "tier2", "docker", "tenant", reason="they have no files; docker's have their own tests"
+    "tier2", "docker", "tenant", "srt", "srt alone", reason="they have no files; docker's have their own tests"
 )
 
 MEBIBYTE = 1 << 20

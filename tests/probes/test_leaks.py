@@ -162,8 +162,8 @@ got = ids[-1]
         first, other, then = (jail.probe(snippet, count=count) for count in (1, 200, 1))
         if first < other < then:
             break
-    assert other >= first + 200 or jail.kind.contained
-    assert (then > first + 200) != jail.kind.contained, (first, other, then)
+    assert other >= first + 200 or jail.kind.counts_alone
+    assert (then > first + 200) != jail.kind.counts_alone, (first, other, then)
 
 
 def test_p76_layout_and_hashes_are_shared_within_a_zygote_or_container_and_not_beyond(jail: Jail) -> None:

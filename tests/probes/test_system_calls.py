@@ -91,7 +91,7 @@ got = [attempt(lambda: os.fsync(writer)), attempt(lambda: os.fdatasync(writer)),
     assert jail.probe(SYSCALLS + snippet) == ["done"] * 4
 
 
-@pytest.mark.left_out("tenant", "tier2", reason="there is no /tmp")
+@pytest.mark.left_out("tenant", "tier2", "srt", reason="there is no /tmp")
 def test_p39_files_of_ones_own_can_be_synchronised_and_copied_all_the_same(jail: Jail) -> None:
     snippet = """
 import mmap, sqlite3, tempfile
