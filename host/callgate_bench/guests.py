@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import anyio
 
 from callgate import DockerBackend, Runtime
+from callgate.sandbox.srt.backend import SrtBackend
 
 __all__ = ["MEGABYTE", "Memory", "Pool", "descendants", "memory_of"]
 
@@ -78,8 +79,14 @@ class Pool:
     async def calm(self, runtime: Runtime) -> None:
         """Wait until the pool is full, its guests wait for programs, and those that have served are gone."""
         backend = runtime.backend
-        containers = backend if isinstance(backend, DockerBackend) else None
+        containers = isinstance(backend, DockerBackend)
+
+        def living() -> int:
+            if isinstance(backend, DockerBackend):
+                return len(backend.containers)
+            return len(backend.guests if isinstance(backend, SrtBackend) else self.guests())
+
         with anyio.fail_after(60):
-            while len(containers.containers if containers else self.guests()) != self._size:  # noqa: ASYNC110 (see above)
+            while living() != self._size:  # noqa: ASYNC110 (see above)
                 await anyio.sleep(0.001)
-        await anyio.sleep(_SETTLE_SECONDS if containers is None else _ENGINE_SECONDS)
+        await anyio.sleep(_ENGINE_SECONDS if containers else _SETTLE_SECONDS)

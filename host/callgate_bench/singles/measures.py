@@ -12,6 +12,7 @@ from callgate_bench.figures import Row
 from callgate_bench.singles import plans, programs
 from callgate_bench.singles.bench import CALLS, Bench, BenchFailed, NotMeasured, Sizes
 from callgate_bench.singles.durable import durable
+from callgate_bench.singles.sandboxes import sandboxes
 from callgate_bench.singles.search import search
 from callgate_bench.singles.written import written
 
@@ -32,6 +33,7 @@ MEASURES: dict[str, Callable[[Bench], Awaitable[list[Row]]]] = {
     "reference": plans.reference,
     "makespan": plans.makespan,
     "docker": programs.docker,
+    "sandboxes": sandboxes,
     "loop": programs.loop,
     "stall": plans.stall,
     "durable": durable,
