@@ -9,7 +9,7 @@ import pytest
 
 from callgate.extras import how_to_install
 
-PACKAGES = ("pydantic_ai", "langchain_core", "agents", "openai", "anthropic", "mcp")
+PACKAGES = ("pydantic_ai", "langchain_core", "langchain", "agents", "openai", "anthropic", "mcp")
 
 
 def _python(source: str) -> subprocess.CompletedProcess[str]:
@@ -27,6 +27,7 @@ def test_importing_all_of_callgate_imports_none_of_them() -> None:
     [
         ("pydantic_ai", "pydantic_ai", "pydantic-ai"),
         ("langchain", "langchain_core", "langchain"),
+        ("langchain_middleware", "langchain", "langchain"),
         ("openai_agents", "agents", "openai-agents"),
     ],
 )

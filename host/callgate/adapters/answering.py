@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from callgate.errors import ConfigurationError
-from callgate.runtime import Answer, Conversation, Event, Runtime, SyncRuntime
+from callgate.runtime import Answer, Conversation, Event, Run, Runtime, SyncRuntime
 from callgate.runtime.answers import CallOptions
 from callgate.runtime.model import META_TOOLS, DefinitionOptions, Provider
 from callgate.runtime.opening import in_its_loop, open_while
@@ -83,6 +83,20 @@ class Answering:
         """
         async with open_while(self.runtime):
             return await in_its_loop(self.runtime, lambda: self._answer(name, arguments, caller))
+
+    async def start(self, given: str | Mapping[str, Any], key: str) -> Run[Any]:
+        """The durable run of that key, with the tools and limits of the source; made if there is none. Its approvals
+        wait in `Runtime.runs`. To be called in the runtime's event loop.
+
+        Raises:
+            ConfigurationError: another program or plan has the key.
+        """
+        if isinstance(self._source, Conversation):
+            tools, limits = self._source._within, self._source._limits
+        else:
+            tools, limits = self._options.get("tools"), None
+        known = None if tools is None else sorted(name for name in tools if name in self.runtime.registry)
+        return await self.runtime.runs.start(given, key=key, tools=known, limits=limits, asks_later=True)
 
     async def _answer(self, name: str, arguments: Mapping[str, Any] | str, caller: str) -> Answer:
         given: CallOptions = {"caller": caller, "on_event": self._on_event, "pictures": self._pictures}

@@ -6,12 +6,13 @@ Needs the extra ``langchain``. Thin: definitions come from `tool_definitions`, a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any, Literal, Unpack
+from collections.abc import Callable, Coroutine
+from typing import Any, Literal, TypeVar, Unpack
 
 from callgate.extras import how_to_install
 
 try:
+    from langchain_core.messages import ToolMessage
     from langchain_core.messages.content import create_image_block, create_text_block
     from langchain_core.tools import BaseTool, ToolException
 except ModuleNotFoundError as missing:
@@ -29,6 +30,7 @@ from .answering import Answering
 __all__ = ["CallgateTool", "langchain_tools"]
 
 Content = str | list[dict[str, Any]]
+Result = TypeVar("Result")
 
 
 class CallgateTool(BaseTool):
@@ -47,15 +49,22 @@ class CallgateTool(BaseTool):
 
     _answering: Answering = PrivateAttr()
 
+    @classmethod
+    def of(cls, answering: Answering, name: str, description: str = "", parameters: Any = None) -> CallgateTool:
+        """The tool of that name. Without parameters it answers calls, and is not shown to a model."""
+        tool = cls(name=name, description=description, args_schema=parameters or {"type": "object", "properties": {}})
+        tool._answering = answering
+        return tool
+
+    def message(self, answer: Answer, call_id: str | None) -> ToolMessage:
+        """The answer to a call of this tool."""
+        status: Literal["success", "error"] = "success" if answer.ok else "error"
+        content: Any = _content(answer)
+        artifact = _artifact(answer) if answer.ok else None
+        return ToolMessage(content, name=self.name, tool_call_id=call_id, status=status, artifact=artifact)
+
     def _run(self, /, **arguments: Any) -> tuple[Content, dict[str, Any]]:
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return asyncio.run(self._answer(arguments))
-        raise ConfigurationError(
-            f"{self.name}: a call that blocks would hold up this event loop; "
-            "use `await tool.ainvoke(...)`, or `tool.invoke(...)` in another thread"
-        )
+        return blocking(self.name, self._answer(arguments))
 
     async def _arun(self, /, **arguments: Any) -> tuple[Content, dict[str, Any]]:
         return await self._answer(arguments)
@@ -64,12 +73,36 @@ class CallgateTool(BaseTool):
         answer = await self._answering.answer(self.name, arguments)
         if not answer.ok:
             raise ToolException(answer.text)
-        artifact = {
-            "structured": answer.structured(),
-            "found": list(answer.found),
-            "tools_changed": answer.tools_changed,
-        }
-        return _content(answer), artifact
+        return _content(answer), _artifact(answer)
+
+
+def blocking(name: str, answer: Coroutine[Any, Any, Result]) -> Result:
+    """The result of a coroutine, where no event loop is running.
+
+    Args:
+        name: the tool's, for the error.
+        answer: the coroutine.
+
+    Raises:
+        ConfigurationError: an event loop is running here.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(answer)
+    answer.close()
+    raise ConfigurationError(
+        f"{name}: a call that blocks would hold up this event loop; "
+        "use `await tool.ainvoke(...)`, or `tool.invoke(...)` in another thread"
+    )
+
+
+def _artifact(answer: Answer) -> dict[str, Any]:
+    return {
+        "structured": answer.structured(),
+        "found": list(answer.found),
+        "tools_changed": answer.tools_changed,
+    }
 
 
 def _content(answer: Answer) -> Content:
@@ -106,13 +139,13 @@ def langchain_tools(
     Raises:
         ConfigurationError: an option is wrong.
     """
-    answering = Answering(source, options, "openai", on_event, pictures=pictures)
-    return [_tool(each["function"], answering) for each in answering.definitions()]
+    return made_tools(Answering(source, options, "openai", on_event, pictures=pictures))
 
 
-def _tool(function: dict[str, Any], answering: Answering) -> CallgateTool:
-    tool = CallgateTool(
-        name=function["name"], description=function.get("description") or "", args_schema=function["parameters"]
-    )
-    tool._answering = answering
-    return tool
+def made_tools(answering: Answering) -> list[BaseTool]:
+    """The tools to show the model now."""
+    functions = [each["function"] for each in answering.definitions()]
+    return [
+        CallgateTool.of(answering, each["name"], each.get("description") or "", each["parameters"])
+        for each in functions
+    ]
