@@ -7,6 +7,7 @@ with needs("anthropic"):
 from __future__ import annotations
 
 import contextlib
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,11 +18,11 @@ __all__ = ["needs"]
 
 
 @contextlib.contextmanager
-def needs(extra: str, *packages: str) -> Iterator[None]:
+def needs(extra: str | None, *packages: str) -> Iterator[None]:
     """End the example with exit code 1 and one line on stderr where an import in the block finds no such package.
 
     Args:
-        extra: callgate's extra that has the package; several, with commas between them.
+        extra: callgate's extra that has the package; several, with commas between them; None if no extra has it.
         packages: packages that no extra has.
     """
     try:
@@ -30,5 +31,5 @@ def needs(extra: str, *packages: str) -> Iterator[None]:
         name = (missing.name or "").partition(".")[0]
         if name == "callgate":
             raise
-        command = how_to_install(extra, *packages)
+        command = shlex.join(["pip", "install", *packages]) if extra is None else how_to_install(extra, *packages)
         sys.exit(f"{Path(sys.argv[0]).name} needs {name}, which is not installed: {command}")

@@ -51,6 +51,7 @@ LATE = {"role": "user", "content": [{"type": "text", "text": "well?"}, *RESULT["
         ({"max_tokens": None}, "max_tokens"),
         ({"max_tokens": True}, "max_tokens"),
         ({"mesages": []}, "body.mesages: Extra inputs"),
+        ({"context_management": {}}, "context_management: Extra inputs"),  # without the header of its beta
         ({"messages": [{"role": "assistant", "content": "hi"}]}, "first message must use the user role"),
         ({"messages": [USER, CALLED, USER]}, "calls without results after them"),
         ({"messages": [USER, CALLED, LATE]}, "calls without results after them"),

@@ -189,7 +189,7 @@ def test_every_block_of_json_and_yaml_is_read_by_what_it_is_for(tmp_path: Path) 
                     assert [server.fault for server in servers] == [None] * len(each["mcpServers"])
                 else:
                     handle = {*Artifact.from_bytes(b"").to_json()}
-                    assert set(each) in ({"servers"}, {"code", "session"}, handle)
+                    assert set(each) in ({"servers"}, {"context_servers"}, {"code", "session"}, handle)
     config = read_config(blocks("planners", "yaml")[0], {})
     assert config.gateway is not None
     assert config.planner.model_fields_set == set(PlannerConfig.model_fields)
@@ -255,7 +255,7 @@ def test_every_other_command_is_one_of_make_pip_or_the_shell() -> None:
             assert set(extra[1].split(",")) <= set(extras)
         else:
             srt = "|".join(f"{install}$" for install in (INSTALL["srt"], "apt-get install bubblewrap socat ripgrep"))
-            assert re.match(rf"make \w+$|export \w+=|callgate |{srt}", line), line
+            assert re.match(rf"make \w+$|export \w+=|callgate |claude mcp add |{srt}", line), line
     for text in (*PAGES.values(), (ROOT / "CHANGELOG.md").read_text()):
         for target in re.findall(r"(?<=[`\n])make ([a-z][a-z-]*)", text):
             assert re.search(rf"^{target}:", makefile, re.MULTILINE), target

@@ -35,6 +35,7 @@ class AnthropicMessages(StandIn):
     fields = (
         "model", "max_tokens", "messages", "system", "tools", "tool_choice", "stream", "stop_sequences", "temperature",
         "top_k", "top_p", "metadata", "thinking", "service_tier", "cache_control", "container", "output_config",
+        "context_management",
     )  # fmt: skip
 
     def __init__(
@@ -51,6 +52,8 @@ class AnthropicMessages(StandIn):
 
     def read(self, headers: Mapping[str, str], body: dict[str, Any]) -> Asked:
         required(body, "max_tokens", int)
+        if "context_management" in body and "context-management-" not in headers.get("anthropic-beta", ""):
+            raise Refused("context_management: Extra inputs are not permitted")
         given = body.get("tools", [])
         tools = _tools(given)
         choice, parallel = _choice(body.get("tool_choice", {"type": "auto"}), tools)
