@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import anyio
 import anyio.to_thread
 import pytest
 from langchain.agents import create_agent
@@ -149,9 +150,9 @@ class Shop:
 
     def __init__(self, path: Path) -> None:
         self.done: list[str] = []
-        self._path = path
+        self.path = path
 
-    def runtime(self) -> Runtime:
+    def tools(self) -> list[Tool]:
         @tool(read_only=True)
         async def get_order(number: int) -> float:
             """What was paid for an order."""
@@ -169,7 +170,10 @@ class Shop:
             self.done.append(f"paid {order}")
             return f"paid {euros}"
 
-        return Runtime([get_order, note, refund], sandbox=None, durable=str(self._path / "runs.db"))
+        return [get_order, note, refund]
+
+    def runtime(self) -> Runtime:
+        return Runtime(self.tools(), sandbox=None, durable=str(self.path))
 
 
 PROGRAM = """
@@ -181,7 +185,7 @@ print(await refund(order=2, euros=await get_order(2)))
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Shop:
-    return Shop(tmp_path)
+    return Shop(tmp_path / "runs.db")
 
 
 def agent_of(model: Scripted, runtime: Runtime, saver: InMemorySaver, **options: Any) -> Any:
@@ -325,6 +329,57 @@ async def test_a_graph_that_goes_back_finds_what_the_program_had_done(shop: Shop
     assert (shop.done, result["messages"][-1].content) == (["once"], "done")
 
 
+async def test_cancelling_the_graph_ends_the_program(world: World, tmp_path: Path) -> None:
+    async with Runtime(world.tools(), sandbox=None, durable=str(tmp_path / "runs.db")) as runtime:
+        program = "await wait_forever()\nawait send_mail(text='late')"
+        agent = agent_of(Scripted.of([("execute_code", {"code": program})]), runtime, InMemorySaver())
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(agent.ainvoke, GO, THREAD)
+            await world.began.wait()
+            tasks.cancel_scope.cancel()
+        (run,) = await runtime.runs.list()
+        await run.wait()
+        assert (run.status, world.cancelled, world.sent) == ("cancelled", ["wait_forever"], [])
+
+
+async def test_a_program_beside_one_that_waits_for_a_person_runs_to_its_end(shop: Shop) -> None:
+    programs = ["await refund(order=1, euros=1.0)", "import asyncio\nawait asyncio.sleep(0.5)\nawait note('slow')"]
+    calls = [ToolCall(name="execute_code", args={"code": code}, id=code) for code in programs]
+    model = Scripted(messages=iter([AIMessage("", tool_calls=calls), AIMessage("done")]))
+    async with Runtime(shop.tools(), durable=str(shop.path)) as runtime:
+        agent = agent_of(model, runtime, InMemorySaver())
+        call = asked(await agent.ainvoke(GO, THREAD))
+        assert shop.done == ["slow"]
+        await agent.ainvoke(Command(resume={call["call"]: True}), THREAD)
+    assert shop.done == ["slow", "paid 1"]
+
+
+@pytest.mark.parametrize("options", [{"meta": ("search_tools",)}, {"tools": ["note"], "direct": ["note"]}])
+async def test_what_the_model_does_not_have_is_refused_and_asks_nobody(shop: Shop, options: dict[str, Any]) -> None:
+    code = "await refund(order=1, euros=1.0)"
+    model = Scripted.of([("execute_code", {"code": code}), ("refund", {"order": 1, "euros": 1.0})])
+    async with shop.runtime() as runtime:
+        middleware = CallgateMiddleware(runtime.conversation(**options), interrupt_on_approval=True)
+        agent: Any = create_agent(model, middleware=[middleware], checkpointer=InMemorySaver())
+        result = await agent.ainvoke(GO, THREAD)
+    assert "__interrupt__" not in result
+    assert [each.status for each in result["messages"] if isinstance(each, ToolMessage)] == ["error", "error"]
+    assert shop.done == []
+
+
+async def test_a_tool_that_programs_may_not_call_is_denied_where_nobody_can_be_asked(tmp_path: Path) -> None:
+    @tool(requires_approval=True, allowed_callers=("direct",))
+    async def wipe() -> None:
+        """Wipe everything."""
+        raise AssertionError("it was called")
+
+    async with Runtime([wipe], sandbox=None, durable=str(tmp_path / "runs.db")) as runtime:
+        agent = agent_of(Scripted.of([("wipe", {})]), runtime, InMemorySaver(), direct=["wipe"])
+        result = await agent.ainvoke(GO, THREAD)
+    assert "__interrupt__" not in result
+    assert "approv" in texts(result)[0]
+
+
 @pytest.mark.slow
 async def test_a_run_that_needs_attention_stops_the_graph_until_it_has_been_looked_after(
     shop: Shop,
@@ -334,7 +389,7 @@ async def test_a_run_that_needs_attention_stops_the_graph_until_it_has_been_look
     async with shop.runtime() as runtime:
         agent = agent_of(Scripted.of([("execute_code", {"code": PROGRAM})]), runtime, saver)
         first = asked(await agent.ainvoke(GO, THREAD))
-    async with Runtime(sandbox=None, durable=str(shop._path / "runs.db")) as runtime:
+    async with Runtime(sandbox=None, durable=str(shop.path)) as runtime:
         answers: Command[Any] = Command(resume={first["call"]: True})
         (stopped,) = (await agent_of(Scripted.of(), runtime, saver).ainvoke(answers, THREAD))["__interrupt__"]
     assert stopped.value["calls"] == []

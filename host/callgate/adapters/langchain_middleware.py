@@ -30,6 +30,8 @@ except ModuleNotFoundError as missing:
     words = f"{missing.name} is not installed: {how_to_install('langchain')}"
     raise ModuleNotFoundError(words, name=missing.name) from missing
 
+import anyio
+
 from callgate.errors import AlreadyDecided, ConfigurationError, RunNotFound
 from callgate.runtime import Answer, Conversation, Event, Run, Runtime
 from callgate.runtime.model import DefinitionOptions
@@ -60,7 +62,7 @@ class CallgateMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
             program or a plan. The interrupt's value has ``run``, ``reason`` and ``calls``, each with ``call``,
             ``tool`` and ``arguments``. Resume with a dictionary by ``call``: True allows the call, False or a text,
             the reason, denies it. Anything else decides nothing, and the question comes again. Needs
-            `Runtime(durable=...)`, and a checkpointer. `Runtime(approve=...)` is not asked.
+            `Runtime(durable=...)`, and a checkpointer. `Runtime(approve=...)` is not asked about such calls.
         on_event: receives prints, steps, call starts and call ends as they happen; not of durable runs.
         pictures: see `langchain_tools`; not of durable runs.
         options: with a runtime: what to define, as for `Runtime.tool_definitions`.
@@ -148,9 +150,11 @@ class CallgateMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
 
     def _run_of(self, request: ToolCallRequest) -> Given | None:
         """The program or plan that is to be a durable run; None for calls that need none."""
+        name, arguments = request.tool_call["name"], request.tool_call["args"]
         if not self._asks or request.tool is not None:
             return None
-        name, arguments = request.tool_call["name"], request.tool_call["args"]
+        if name not in [each["function"]["name"] for each in self._answering.definitions()]:
+            return None  # the model does not have it, and gets the words for that
         if name == "execute_code":
             code = arguments.get("code")
             return code if isinstance(code, str) else None
@@ -174,15 +178,24 @@ class CallgateMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
             decided = interrupt(rested)  # returns earlier answers first: they decide nothing any more
 
     async def _rested(self, given: Given, key: str, decided: Any) -> Answer | dict[str, Any]:
-        """Decide about calls, and let the run go on: its answer, or what it waits for."""
-        runs = self._answering.runtime.runs
+        """Decide about calls, and let the run go on: its answer, or what it waits for. Cancelling this ends the run."""
         run: Run[Any] = await self._answering.start(given, key)
+        try:
+            return await self._decided(run, decided, key)
+        except anyio.get_cancelled_exc_class():
+            with anyio.CancelScope(shield=True):
+                await run.stop()
+            raise
+
+    async def _decided(self, run: Run[Any], decided: Any, by: str) -> Answer | dict[str, Any]:
+        """See `_rested`."""
+        runs = self._answering.runtime.runs
         for call, word in decided.items() if isinstance(decided, Mapping) else ():
             with contextlib.suppress(AlreadyDecided, RunNotFound):
                 if word is True:
-                    await runs.approve(run.id, call, by=key)
+                    await runs.approve(run.id, call, by=by)
                 elif word is False or isinstance(word, str):
-                    await runs.deny(run.id, call, by=key, reason=word or "")
+                    await runs.deny(run.id, call, by=by, reason=word or "")
         while (result := await run.rest()) is None:
             waiting = await runs.pending(run=run.id)
             if waiting or run.status == "needs_attention":
