@@ -74,20 +74,18 @@ def distributions(wanted: Iterable[Requirement]) -> list[metadata.Distribution]:
 
 
 def link(distribution: metadata.Distribution, packages: Path) -> None:
-    """Link what a distribution has in site-packages into those of another environment."""
-    for name in {file.parts[0] for file in distribution.files or []} - {
-        "..",
-        "__pycache__",
-        "callgate",
-        "callgate_guest",
-    }:
-        source = Path(str(distribution.locate_file(name)))
-        if name.endswith(".pth"):
+    """Link what a distribution has in site-packages into those of another environment. A package is one link; folders
+    that several distributions may share, as `langgraph`, get a link for each file."""
+    for file in distribution.files or []:
+        name = file.parts[0]
+        if name in ("..", "__pycache__", "callgate", "callgate_guest") or name.endswith(".pth"):
             continue
-        if not (packages / name).exists():
-            (packages / name).symlink_to(source)
-        elif (packages / name).is_dir() and not (packages / name / "__init__.py").exists():
-            pytest.fail(f"two distributions share the folder {name}, which this test cannot link")
+        top = Path(str(distribution.locate_file(name)))
+        whole = top.is_file() or (top / "__init__.py").exists()
+        place = packages / (name if whole else file)
+        if not place.exists():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.symlink_to(top if whole else Path(str(distribution.locate_file(file))))
 
 
 def run(python: Path, example: str) -> subprocess.CompletedProcess[str]:
@@ -111,7 +109,7 @@ def test_an_example_runs_or_says_what_it_needs_and_then_runs_with_that(environme
     if example.startswith("mcp_"):
         return  # these install whole servers; tests/examples runs them
     words = [f"callgate[{word.partition('[')[2]}" if "[" in word else word for word in named[1:] if word != "-e"]
-    done = run(environment(" ".join(words)), example)
+    done = run(environment(" ".join(["callgate", *words])), example)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout
 
