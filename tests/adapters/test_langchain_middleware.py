@@ -404,7 +404,9 @@ async def test_a_run_that_needs_attention_stops_the_graph_until_it_has_been_look
 # options
 
 
-async def test_wrong_options_are_refused(world: World) -> None:
+async def test_wrong_options_are_refused(world: World, shop: Shop) -> None:
+    with pytest.raises(ConfigurationError, match="goes without a session"):
+        CallgateMiddleware(shop.runtime().conversation(session=True), interrupt_on_approval=True)
     with pytest.raises(ConfigurationError, match="is for conversations"):
         CallgateMiddleware(world.runtime, interrupt_on_new_tools=True)
     with pytest.raises(ConfigurationError, match=r'needs Runtime\(durable="runs.db"\)'):

@@ -68,7 +68,7 @@ class CallgateMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         options: with a runtime: what to define, as for `Runtime.tool_definitions`.
 
     Raises:
-        ConfigurationError: an option is wrong, or the runtime is not durable.
+        ConfigurationError: an option is wrong, the runtime is not durable, or the conversation has a session.
     """
 
     def __init__(
@@ -88,6 +88,11 @@ class CallgateMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         if interrupt_on_approval and self._answering.runtime._durable is None:
             raise ConfigurationError(
                 'interrupt_on_approval needs Runtime(durable="runs.db"): a run that waits must outlive its process'
+            )
+        if interrupt_on_approval and isinstance(source, Conversation) and source._has_session:
+            raise ConfigurationError(
+                "interrupt_on_approval goes without a session: a program that continues in another process has no "
+                "variables of earlier ones"
             )
         self._conversation = source if isinstance(source, Conversation) and interrupt_on_new_tools else None
         self._asks = interrupt_on_approval
