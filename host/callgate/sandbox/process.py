@@ -36,7 +36,9 @@ _PEAK_UNIT = 1 if sys.platform == "darwin" else 1024
 
 def scratch_folder(name: str) -> tempfile.TemporaryDirectory[str]:
     """A new folder for a guest of the sandbox `name`. Blocks shortly."""
-    return tempfile.TemporaryDirectory(prefix=f"callgate-{name}-{os.getpid()}-")
+    folder = tempfile.TemporaryDirectory(prefix=f"callgate-{name}-{os.getpid()}-")
+    os.chmod(folder.name, 0o700)  # whatever the umask
+    return folder
 
 
 def remove_abandoned(name: str) -> None:

@@ -123,13 +123,15 @@ class SrtBackend:
             scratch = scratch_folder(self.name)
             undo.callback(scratch.cleanup)
             folder = os.path.join(scratch.name, "own")
-            os.mkdir(folder, 0o700)
+            os.mkdir(folder)
             incoming, outgoing, output = paths = [os.path.join(folder, name) for name in ("in", "out", "err")]
             for path in paths:
-                os.mkfifo(path, 0o600)
+                os.mkfifo(path)
             settings = os.path.join(scratch.name, "settings.json")
             with open(settings, "w") as file:  # noqa: ASYNC230 (a short file)
                 json.dump(settings_of(folder, srt, self._packages), file)
+            for path in (folder, settings, *paths):
+                os.chmod(path, 0o700)  # whatever the umask
             told = {
                 "pipes": paths, "folder": folder, "packages": self._packages, "preimport": self._preimport,
                 "confine": confine, "allowance": asdict(allowance),
@@ -165,6 +167,7 @@ class SrtBackend:
             listener.listen()
             secret, target = Path(folder, "secret"), Path(folder, "target")
             secret.touch()  # noqa: ASYNC240 (an empty file)
+            secret.chmod(0o600)  # noqa: ASYNC240
             more = {
                 "connect to this machine": f"lambda: socket.create_connection({listener.getsockname()!r}, 2)",
                 "read a file of this user": f"lambda: open({str(secret)!r})",
