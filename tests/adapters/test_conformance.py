@@ -56,6 +56,13 @@ async def test_tools_programs_plans_and_descriptions_are_answered(world: World, 
     assert "Add two numbers." in described
 
 
+async def test_a_search_for_several_steps_is_answered(world: World, run: Any) -> None:
+    both = {"query": ["book in the library", "add numbers"], "detail": "names"}
+    (answer,) = (await run(world.runtime, [("search_tools", both)])).answers
+    assert "the best of each query first" in answer
+    assert "add_numbers" in answer
+
+
 async def test_failures_are_answers_in_words_and_the_run_goes_on(world: World, run: Any) -> None:
     calls = [
         ("find_book", {"title": "burnt"}),

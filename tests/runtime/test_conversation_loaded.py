@@ -45,6 +45,20 @@ async def test_tools_are_loaded_by_a_search_and_the_run_goes_on_with_a_longer_li
     assert "make_invoice" not in runtime.registry
 
 
+async def test_tools_are_loaded_for_each_query_of_a_search(runtime: Runtime) -> None:
+    elsewhere = Elsewhere(invoice=[thing("make_invoice", "Makes an invoice.")], mail=[thing("mail_all"), send_mail])
+    async with runtime.conversation(loader=elsewhere.load) as conversation:
+        answer = await conversation.answer("search_tools", {"query": ["invoice", "mail"], "limit": 3})
+        assert elsewhere.queries == ["invoice", "mail"]
+        assert answer.found[0] == "make_invoice"
+        assert {"make_invoice", "mail_all", "send_mail"} <= set(answer.found)
+        queries = [each["query"] for each in conversation.state()["searches"]]
+        assert queries == ["invoice", "mail"]
+    elsewhere.queries.clear()
+    async with runtime.conversation(loader=elsewhere.load, state=conversation.state()):
+        assert elsewhere.queries == ["invoice", "mail"]
+
+
 async def test_nothing_of_what_was_loaded_stays_when_the_conversation_is_over(runtime: Runtime) -> None:
     elsewhere = Elsewhere(invoice=[thing("make_invoice", "Makes an invoice.")])
     async with runtime.conversation(loader=elsewhere.load) as conversation:

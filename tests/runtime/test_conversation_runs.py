@@ -92,6 +92,23 @@ async def test_successful_calls_after_a_search_teach_it() -> None:
         assert runtime.search_tools("my colleague").found[0].tool.name == "send_mail"
 
 
+async def test_of_several_queries_the_one_that_found_the_tool_is_taught() -> None:
+    both = ["mail my colleague", "weather of the fjords"]
+    async with Runtime(TOOLS, sandbox=None) as runtime:
+        conversation = runtime.conversation()
+        await conversation.handle("search_tools", {"query": both})
+        await conversation.handle("send_mail", {"to": "x"})
+        assert [each.query for each in runtime.search_tools("my colleague").found] == ["my colleague"]
+        assert names_of(runtime, "the fjords") == []
+        code = f"await search_tools({both!r})\nawait get_weather('Rome')"
+        assert (await conversation.answer("execute_code", {"code": code})).ok
+        assert names_of(runtime, "the fjords") == ["get_weather"]
+
+
+def names_of(runtime: Runtime, query: str) -> list[str]:
+    return [each.tool.name for each in runtime.search_tools(query).found]
+
+
 async def test_programs_and_plans_teach_it_too(runtime: Runtime) -> None:
     async with opened(*TOOLS, pool_size=0) as own:
         conversation = own.conversation()

@@ -251,6 +251,18 @@ def test_openais_strict_form_is_what_its_own_sdk_makes() -> None:
         assert form["required"] == list(form["properties"])
 
 
+def test_a_text_or_a_list_of_texts_has_a_strict_form_of_two_branches() -> None:
+    schema = {"type": "object", "properties": {"q": {"type": ["string", "array"], "items": TEXT}}}
+    several = [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]
+    for provider, more in (("openai", [{"type": "null"}]), ("anthropic", [])):
+        form = StrictForms(provider).of(schema)  # type: ignore[arg-type]
+        assert form is not None
+        assert form["properties"]["q"] == {"anyOf": [*several, *more]}
+    for kinds in (["array"], ["array", "object"]):
+        schema["properties"]["q"]["type"] = kinds  # type: ignore[index]
+        assert StrictForms("openai").of(schema) is None
+
+
 def without_the_type_of_choices(schema: Any) -> Any:
     """Anthropic's SDK leaves the type out beside `enum`; its documentation has both."""
     if isinstance(schema, list):

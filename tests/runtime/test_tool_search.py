@@ -107,6 +107,37 @@ def test_an_empty_registry() -> None:
     assert ToolSearch(Registry()).find("weather").total == 0
 
 
+# several queries
+
+
+def test_several_queries_share_the_places(search: ToolSearch) -> None:
+    steps = ["create an issue", "monthly revenue", "email an invoice"]
+    result = search.find(steps, limit=4)
+    assert names(result) == ["github_createIssue", "query_sales", "send_invoice", "jira_createIssue"]
+    assert [each.query for each in result.found] == [*steps, steps[0]]
+    assert (result.queries, result.query) == (tuple(steps), "create an issue; monthly revenue; email an invoice")
+    assert result.found[1].why == 'it says "monthly", "revenue"'
+    assert result.for_model().startswith("4 of 6 tools, the best of each query first; OMITTED stands")
+    assert names(search.find(steps, limit=2)) == ["github_createIssue", "query_sales"]
+
+
+def test_several_queries_find_each_tool_once_and_within_the_filters(search: ToolSearch) -> None:
+    assert names(search.find(["issue", "create issue", "pull requests"], server="github")) == [
+        "github_createIssue", "github_list-pull-requests",
+    ]  # fmt: skip
+    assert names(search.find(["weather", "revenue"], among=["query_sales"])) == ["query_sales"]
+    assert names(search.find(["volcano", "get_weather"])) == ["get_weather"]
+    assert search.find(["volcano", "tsunami"]).for_model().startswith("No tool matches 'volcano; tsunami'")
+
+
+def test_a_list_of_one_query_is_that_query(search: ToolSearch) -> None:
+    one, same = search.find(["create issue"]), search.find("create issue")
+    assert (one.to_json(), one.for_model()) == (same.to_json(), same.for_model())
+    assert "query" not in one.to_json()["found"][0]
+    told = search.find(("create issue", "weather"), detail="names").to_json()
+    assert [each["query"] for each in told["found"]][:2] == ["create issue", "weather"]
+
+
 # filters
 
 
@@ -271,7 +302,13 @@ def test_descriptions_of_nothing_are_refused(search: ToolSearch, wanted: Any, wh
     [
         ("", {}, "query is empty; say in a few words what the tool should do"),
         ("  \n", {}, "query is empty; say in a few words what the tool should do"),
-        (7, {}, "query must be a string, not 7 (a number)"),
+        (7, {}, "query must be a string or a list of strings, not 7 (a number)"),
+        ({"a": 1}, {}, "query must be a string or a list of strings, not an object"),
+        ([], {}, "query is a list of 0 queries; give 1 to 8 of them"),
+        (["x"] * 9, {}, "query is a list of 9 queries; give 1 to 8 of them"),
+        (["x", 7], {}, "query[1] must be a string, not 7 (a number)"),
+        (["x", " "], {}, "query[1] is empty; say in a few words what the tool should do"),
+        (["x", "y"], {"regex": True}, "query is a list, and regex=True takes one pattern: join the patterns with |"),
         ("x", {"limit": 0}, "limit must be a whole number above 0, not 0 (a number)"),
         ("x", {"limit": True}, "limit must be a whole number above 0, not true (a boolean)"),
         ("x", {"limit": "5"}, 'limit must be a whole number above 0, not "5" (a string)'),

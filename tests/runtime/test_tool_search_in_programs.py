@@ -68,6 +68,16 @@ async def test_under_their_own_names_too(runtime: Runtime) -> None:
     assert run.value == ["query_sales"], run.for_model()
 
 
+@pytest.mark.parametrize("path", ["sandbox", "plan"])
+async def test_a_program_searches_for_several_steps_at_once(runtime: Runtime, path: Any) -> None:
+    code = "r = await search_tools(['sales', 'weather'], limit=2)\n[[e.name, e.query] for e in r.found]"
+    run = await runtime.execute_code(code, path=path)
+    assert run.value == [["query_sales", "sales"], ["get_weather", "weather"]], run.for_model()
+    run = await runtime.execute_code("await search_tools(['sales', 7])", path=path)
+    assert run.error is not None
+    assert "argument 'query[1]' must be of type string, got 7 (a number)" in run.error.message
+
+
 async def test_what_is_wrong_with_a_search_is_an_error_that_the_program_may_catch(runtime: Runtime) -> None:
     run = await runtime.execute_code(
         "try:\n    await search_tools('[', regex=True)\nexcept ToolError as error:\n    print(error.code, error)"
@@ -82,6 +92,12 @@ async def test_a_plan_may_search(runtime: Runtime) -> None:
     run = await runtime.execute_tool_plan(plan)
     assert run.ok, run.for_model()
     assert [each["name"] for each in run.outputs["s"]["found"]] == ["query_sales"]
+
+
+async def test_a_plan_may_search_for_several_steps_at_once(runtime: Runtime) -> None:
+    step = {"id": "s", "tool": "search_tools", "arguments": {"query": ["sales", "weather"]}}
+    run = await runtime.execute_tool_plan({"steps": [step]})
+    assert [each["query"] for each in run.outputs["s"]["found"]] == ["sales", "weather"], run.for_model()
 
 
 def run_of(caller: Any, allowed: list[str] | None) -> Any:

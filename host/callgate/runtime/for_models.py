@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # imported at first use: a host that only runs programs needs
     from .discovery.conversation import Conversation
     from .discovery.found import Described, SearchResult
     from .discovery.loading import Loader
-    from .discovery.search import FindOptions, ToolSearch
+    from .discovery.search import FindOptions, Query, ToolSearch
     from .final_answer import AnswerType
     from .model.meta import DefinitionOptions, MetaTool
     from .model.providers import Provider
@@ -115,8 +115,8 @@ class ForModels:
 
         return stubs(self.registry, detail=detail, names=names)
 
-    def search_tools(self, query: str = "", **options: Unpack[FindOptions]) -> SearchResult:
-        """Tools by what they do: see `ToolSearch.find`."""
+    def search_tools(self, query: Query = "", **options: Unpack[FindOptions]) -> SearchResult:
+        """Tools by what they do, for one query or a list of them: see `ToolSearch.find`."""
         return self.search.find(query, **options)
 
     def describe_tools(self, names: Collection[str]) -> Described:

@@ -229,7 +229,7 @@ _READS = """Read a file by its handle, or a part of it.
 
 Returns:
     {"text", "next_offset", ...}, or "base64" where it is no text."""
-_SEARCHES = """Find tools by what they do.
+_SEARCHES = """Find tools by what they do: one query, or a list of queries, which share the places.
 
 Returns:
     {"found": [{"name", "python_name", "description", "signature", ...}], "total"}, the best first."""
@@ -254,7 +254,7 @@ def search_builtins(search: Callable[[], ToolSearch]) -> Builtins:
 
         among = frozenset(tool.name for tool in offer.tools)
 
-        async def search_tools(query: str = "", **options: Any) -> dict[str, Any]:
+        async def search_tools(query: Any = "", **options: Any) -> dict[str, Any]:
             return (await search().ask(query, among=among, **options)).to_json()
 
         async def describe_tools(names: list[str]) -> dict[str, Any]:

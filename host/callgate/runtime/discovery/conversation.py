@@ -37,7 +37,7 @@ from callgate.runtime.writing import Writing
 
 from .found import SearchResult, entry
 from .loading import LoadedTools, Loader
-from .memory import ConversationState, credit, teach
+from .memory import ConversationState, credit, queries_of, teach
 
 if TYPE_CHECKING:
     from callgate.runtime.plans.writing import PlanWriting
@@ -213,7 +213,7 @@ class Conversation:
         note = ""
         loaded: tuple[str, ...] = ()
         if name == "search_tools" and self._loaded is not None:
-            note, loaded = await self._loaded.load(_query(arguments))
+            note, loaded = await self._loaded.load(*_queries(arguments))
         elif name == "execute_code" and self._has_session and call.session is None:
             session, note = await self._open_session()
             call = replace(call, session=session)
@@ -283,7 +283,9 @@ class Conversation:
         more = [name for name in loaded if name not in answer.found and self._allows(name)][:MAX_LOADED_SHOWN]
         found = (*answer.found, *more)
         words = result.matched is None  # patterns teach nothing
-        self._state.add_search(result.query, found if words else (), loaded=bool(loaded))
+        for query in result.queries:
+            by_query = [each.tool.name for each in result.found if each.query == query]
+            self._state.add_search(query, (*by_query, *more) if words else (), loaded=bool(loaded))
         if not more:
             return answer
         lines = [answer.text] if answer.found else []
@@ -360,11 +362,10 @@ class Conversation:
         await self._exits.aclose()
 
 
-def _query(arguments: Any) -> str:
-    """The words of a search; empty if the arguments have none."""
+def _queries(arguments: Any) -> list[str]:
+    """The queries of a search; none if the arguments have none."""
     try:
         given = decoded("search_tools", arguments, 1 << 20)
     except ToolError:
-        return ""
-    query = given.get("query") if isinstance(given, Mapping) else None
-    return query if isinstance(query, str) else ""
+        return []
+    return queries_of(given.get("query") if isinstance(given, Mapping) else None)

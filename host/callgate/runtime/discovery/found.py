@@ -42,7 +42,9 @@ class Found:
     python_name: str
     """The tool's name in programs."""
     score: float
-    """Larger is better; comparable within one search only. 0 in a search without ranking."""
+    """Larger is better; comparable within one query only. 0 in a search without ranking."""
+    query: str
+    """The query that found the tool: one of `SearchResult.queries`."""
     _why: Callable[[], str] = field(repr=False, compare=False)
 
     @property
@@ -56,8 +58,11 @@ class SearchResult:
     """The result of a search."""
 
     query: str
+    """The query; several queries with "; " between them."""
+    queries: tuple[str, ...]
+    """The queries: one, or those of a list."""
     found: tuple[Found, ...]
-    """The best first."""
+    """The best first; of several queries the best of each, then the second best of each, and so on."""
     total: int
     """Number of tools that were searched."""
     matched: int | None
@@ -77,7 +82,8 @@ class SearchResult:
                 "Say it in other words, or more generally: what the tool should do, not what you want to know."
             )
         if self.matched is None:
-            head = f"{len(self.found)} of {_tools(self.total)}, the best first"
+            first = "the best first" if len(self.queries) == 1 else "the best of each query first"
+            head = f"{len(self.found)} of {_tools(self.total)}, {first}"
         elif self.matched > len(self.found):
             head = f"{len(self.found)} of {self.matched} tools that match (a higher limit gives more)"
         else:
@@ -101,8 +107,8 @@ class SearchResult:
     def to_json(self) -> dict[str, Any]:
         """``{"query", "found": [{"name", "python_name", "server", "description", "score", "why", ...}], "total"}``.
 
-        With the detail ``signatures`` each tool also has its ``signature``, and the fields of its result in ``types``;
-        with ``full`` its schemas as well.
+        Of several queries each tool also has the ``query`` that found it. With the detail ``signatures`` each tool also
+        has its ``signature``, and the fields of its result in ``types``; with ``full`` its schemas as well.
         """
         return {"query": self.query[:1000], "found": [self._json(each) for each in self.found], "total": self.total}
 
@@ -110,6 +116,8 @@ class SearchResult:
         tool, name = each.tool, each.python_name
         shown = _named(tool, name, tool.description if self.detail == "full" else _summary(tool))
         shown |= {"score": round(each.score, 2), "why": each.why}
+        if len(self.queries) > 1:
+            shown["query"] = each.query[:1000]
         if self.detail != "names":
             shown |= {"signature": _signature(tool, name), "types": _types(tool, name)}
         if self.detail == "full":

@@ -52,28 +52,33 @@ class LoadedTools:
         """Names in `registry` of the loaded tools."""
         return self._names.values()
 
-    async def load(self, query: str) -> tuple[str, tuple[str, ...]]:
-        """Load tools for a search.
+    async def load(self, *queries: str) -> tuple[str, tuple[str, ...]]:
+        """Load tools for a search: for one of its queries after the other, until one fails.
+
+        Args:
+            queries: the queries of one search.
 
         Returns:
             A line for the model if that failed, else an empty text; and the names of the tools in `registry`.
         """
-        if not query.strip():
-            return "", ()
+        names: list[str] = []
+        note, query = "", ""
         try:
             with anyio.fail_after(self._seconds):
-                given: Any = await self._loader(query)
-            if isinstance(given, (str, bytes)) or not isinstance(given, Iterable | None):
-                raise ConfigurationError(f"the loader has to give a list of tools, not {type(given).__name__}")
-            return "", self._add(given or ())
+                for query in filter(str.strip, queries):
+                    given: Any = await self._loader(query)
+                    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable | None):
+                        raise ConfigurationError(f"the loader has to give a list of tools, not {type(given).__name__}")
+                    names += self._add(given or ())
         except TimeoutError:
             logger.warning("loading tools for %r took more than %g s", query[:80], self._seconds)
-            return f"Note: loading more tools took longer than {self._seconds:g} s; there may be others.", ()
+            note = f"Note: loading more tools took longer than {self._seconds:g} s; there may be others."
         except ToolError as error:
-            return f"Note: more tools could not be loaded: {error.message}", ()
+            note = f"Note: more tools could not be loaded: {error.message}"
         except Exception:
             logger.exception("the loader failed for %r", query[:80])
-            return "Note: more tools could not be loaded; there may be others.", ()
+            note = "Note: more tools could not be loaded; there may be others."
+        return note, tuple(name for name in dict.fromkeys(names) if name in self.registry)
 
     def _add(self, tools: Iterable[Tool | Callable[..., Any]]) -> tuple[str, ...]:
         """Add loaded tools. Returns their names in `registry`. Raises `ConfigurationError` if one cannot be a tool."""

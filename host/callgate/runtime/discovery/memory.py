@@ -22,9 +22,9 @@ from callgate.errors import ConfigurationError, InvalidArguments
 from callgate.runtime.gate.records import CallRecord
 from callgate.tools.names import MAX_NAME_CHARACTERS
 
-from .search import ToolSearch
+from .search import MAX_QUERIES, ToolSearch
 
-__all__ = ["MAX_FOUND", "MAX_SEARCHES", "ConversationState", "Search", "credit", "teach"]
+__all__ = ["MAX_FOUND", "MAX_SEARCHES", "ConversationState", "Search", "credit", "queries_of", "teach"]
 
 MAX_FOUND = 64
 """Most found tools that a model sees; the oldest ones are dropped. OpenAI takes 128 tools in a request."""
@@ -117,6 +117,12 @@ def _names(given: Any) -> list[str]:
     return [each for each in listed[-1000:] if isinstance(each, str) and 0 < len(each) <= MAX_NAME_CHARACTERS]
 
 
+def queries_of(given: object) -> list[str]:
+    """The queries in the `query` of a search, which is a text or a list; none if there is no text in it."""
+    listed = given[:MAX_QUERIES] if isinstance(given, list) else [given]
+    return [each for each in listed if isinstance(each, str)]
+
+
 async def teach(
     search: ToolSearch, searches: Sequence[Search], calls: Iterable[CallRecord], among: Collection[str] | None
 ) -> None:
@@ -137,8 +143,9 @@ async def teach(
             await credit(search, [*searches, *own], call.tool, among)
             continue
         given = call.arguments if isinstance(call.arguments, dict) else {}
-        query = given.get("query")
-        if isinstance(query, str) and not given.get("regex"):  # of a pattern nothing can be learned
+        if given.get("regex"):  # of a pattern nothing can be learned
+            continue
+        for query in queries_of(given.get("query"))[: _MOST_SEARCHES - len(own)]:
             own.append(Search(query, await _found(search, query, _USUAL, among)))
 
 

@@ -1,7 +1,8 @@
 """Searches the tools of a registry: by words, by a regular expression, by server, capability and category.
 
 A wrong search raises `InvalidArguments`, worded for a model. A search does not find or name a tool that the caller may
-not call. It sees the tools of one moment (`Snapshot`), also in a worker thread while the registry changes.
+not call. It sees the tools of one moment (`Snapshot`), also in a worker thread while the registry changes. A list of
+queries shares the places of one result.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, MutableMapping
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping
 from functools import cached_property, partial
+from itertools import islice
 from typing import Any, TypedDict, Unpack
 from weakref import WeakKeyDictionary
 
@@ -23,6 +25,7 @@ from callgate.search.compounds import MAX_QUERY_TERMS_SPLIT, split_all
 from callgate.search.document import document_text, name_text, profile_of
 from callgate.search.index import Index, Ranked
 from callgate.search.learned import Learned
+from callgate.search.orders import spread
 from callgate.search.patterns import Pattern
 from callgate.search.postings import Profile
 from callgate.search.words import query_terms, words_of
@@ -33,8 +36,12 @@ from callgate.tools.tool import DETAILS, Detail
 
 from .found import MAX_FOUND, Described, Found, SearchResult, why
 
-__all__ = ["MAX_DESCRIBED", "ToolSearch"]
+__all__ = ["MAX_DESCRIBED", "MAX_QUERIES", "Query", "ToolSearch"]
 
+Query = str | Collection[str]
+"""What tools should do, in words; or several such queries, which share the places of the result."""
+MAX_QUERIES = 8
+"""Most queries of one search."""
 MAX_DESCRIBED = 50
 """Most tools in one description."""
 _MAX_LISTED = 12
@@ -87,7 +94,7 @@ class ToolSearch:
         self._making = threading.Lock()
         self._threads: WeakKeyDictionary[Any, anyio.CapacityLimiter] = WeakKeyDictionary()
 
-    async def ask(self, query: str = "", **options: Unpack[FindOptions]) -> SearchResult:
+    async def ask(self, query: Query = "", **options: Unpack[FindOptions]) -> SearchResult:
         """`find` without blocking the event loop: a worker thread reads tools and runs regular expressions. The search
         sees the tools of the moment it begins."""
         moment = self._registry.vocabulary()
@@ -104,12 +111,13 @@ class ToolSearch:
         finally:
             stopped.set()
 
-    def find(self, query: str = "", **options: Unpack[FindOptions]) -> SearchResult:
+    def find(self, query: Query = "", **options: Unpack[FindOptions]) -> SearchResult:
         """The tools that match a query, the best first.
 
         Args:
             query: what the tool should do, in words; the first 4,000 characters count. May be empty with `server`,
-                `capability` or `category`: then all their tools are listed by name.
+                `capability` or `category`: then all their tools are listed by name. Or a list of at most 8 queries,
+                for a request of several steps: each in turn takes its best tool that is not found yet.
             limit: most tools to find; at most 100.
             detail: how much `SearchResult.for_model` says about each: ``"names"``, ``"signatures"`` or ``"full"``.
             server: only tools of this server.
@@ -119,15 +127,16 @@ class ToolSearch:
             among: names of the tools that may be found; None for all.
 
         Raises:
-            InvalidArguments: the query is empty or not a pattern, the pattern takes more than 2 s, `limit` is below 1,
-                or the detail, server, capability or category does not exist among these tools.
+            InvalidArguments: a query is empty or not a pattern, there are too many queries, the pattern takes more
+                than 2 s, `limit` is below 1, or the detail, server, capability or category does not exist among these
+                tools.
         """
         return self._find(self._of(self._registry.vocabulary()), query, **options)
 
     def _find(
         self,
         snapshot: Snapshot,
-        query: str,
+        query: Query,
         *,
         limit: int = 10,
         detail: Detail = "signatures",
@@ -144,8 +153,8 @@ class ToolSearch:
             snapshot: the tools and their names.
             stopped: set when nobody waits for the result any more.
         """
-        if not isinstance(query, str):
-            raise InvalidArguments(f"query must be a string, not {described(query)}")
+        queries = (query,) if isinstance(query, str) else _queries(query, regex)
+        query = "; ".join(queries)
         if type(limit) is not int or limit < 1:
             raise InvalidArguments(f"limit must be a whole number above 0, not {described(limit)}")
         if detail not in DETAILS:
@@ -170,12 +179,17 @@ class ToolSearch:
                 places = snapshot.matches(Pattern(query), places, stopped)
             matched = len(places)
             chosen = (snapshot.tools[place] for place in places[:limit])
-            found = [Found(tool, snapshot.names[tool.name], 0.0, lambda: reason) for tool in chosen]
+            found = [Found(tool, snapshot.names[tool.name], 0.0, query, lambda: reason) for tool in chosen]
         else:
-            found = self._ranked(snapshot, query, limit, within)
+            found = self._ranked(snapshot, queries[0], limit, within)
+            if len(queries) > 1:
+                others = [self._ranked(snapshot, each, limit, within) for each in queries[1:]]
+                by_name = [{each.tool.name: each for each in one} for one in (found, *others)]
+                found = list(islice(spread(by_name), limit))
         return SearchResult(
-            query=query, found=tuple(found), total=total, matched=matched, detail=detail, registry=self._registry
-        )
+            query=query, queries=queries, found=tuple(found), total=total, matched=matched, detail=detail,
+            registry=self._registry,
+        )  # fmt: skip
 
     def describe(self, names: Collection[str], among: Collection[str] | None = None, *, hint: bool = True) -> Described:
         """Full descriptions of tools.
@@ -264,7 +278,8 @@ class ToolSearch:
         because = partial(why, query, parts, snapshot.index, self.learned)
         found = ((tools[each.place], each) for each in ranked)
         return [
-            Found(tool, snapshot.names[tool.name], each.score, partial(because, tool, each)) for tool, each in found
+            Found(tool, snapshot.names[tool.name], each.score, query, partial(because, tool, each))
+            for tool, each in found
         ]
 
 
@@ -382,6 +397,22 @@ class Snapshot:
         dotted = [f"{tool.server}.{tool.server_tool}" if tool.server else "" for tool in self.tools]
         names = [f"{tool.name} {also} {name_text(tool)}" for tool, also in zip(self.tools, dotted, strict=True)]
         return [(_utf8(name), _utf8(document_text(tool))) for name, tool in zip(names, self.tools, strict=True)]
+
+
+def _queries(given: object, regex: bool) -> tuple[str, ...]:
+    """The queries in a list. Raises `InvalidArguments` if they are none, too many, empty or not text."""
+    if not isinstance(given, Collection) or isinstance(given, (bytes, Mapping)):
+        raise InvalidArguments(f"query must be a string or a list of strings, not {described(given)}")
+    for number, each in enumerate(given):
+        if not isinstance(each, str):
+            raise InvalidArguments(f"query[{number}] must be a string, not {described(each)}")
+        if not each.strip():
+            raise InvalidArguments(f"query[{number}] is empty; say in a few words what the tool should do")
+    if not 0 < len(given) <= MAX_QUERIES:
+        raise InvalidArguments(f"query is a list of {len(given)} queries; give 1 to {MAX_QUERIES} of them")
+    if regex:
+        raise InvalidArguments("query is a list, and regex=True takes one pattern: join the patterns with |")
+    return tuple(given)
 
 
 def _letters(name: str) -> str:

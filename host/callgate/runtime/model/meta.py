@@ -79,10 +79,12 @@ _STEP = _object(
 )
 _INPUT: dict[MetaTool, Schema] = {
     "search_tools": _closed(
-        query=_text(
-            "What the tool should do, in a few words; or its name. May be left out beside server or capability, which "
-            "then list all of theirs."
-        ),
+        query={
+            "type": ["string", "array"],
+            "items": {"type": "string"},
+            "description": "What the tool should do, in a few words; or its name. A list of up to 8 shares the places. "
+            "May be left out beside server or capability, which then list all of theirs.",
+        },
         limit={"type": "integer", "minimum": 1, "description": "Most tools to return: 10, or up to 100."},
         detail={
             "type": "string",

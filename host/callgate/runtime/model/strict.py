@@ -110,6 +110,10 @@ class _Form:
             return {**kept, "anyOf": [self.made(each, depth, branch=self._nulls) for each in union]}
         if schema.get("nullable") is True:
             raise _NoForm
+        if isinstance(kind, list) and "array" in kind and len(kind) > 1:  # a strict form says each type for itself
+            rest = [each for each in kind if each != "array"]
+            options = [{"type": rest[0] if len(rest) == 1 else rest}, {"type": "array", "items": schema.get("items")}]
+            return {**kept, "anyOf": [self.made(each, depth, branch=self._nulls) for each in options]}
         if kind == "array":
             return {**kept, "type": "array", "items": self.made(schema.get("items"), depth + 1, branch=branch)}
         if kind == "object":

@@ -141,8 +141,8 @@ def _search(here: Situation) -> str:
         when = f"Every tool is {listed}: search only where that list does not help you."
     return (
         f"Find tools by what they do. {when}{f' What it finds can be {then}.' if then else ''}\n"
-        "Write what the tool should do in two to five words, not the question that you want answered; one search for "
-        "each kind of tool.\nAnswers with names, signatures and a line each, best first."
+        "Write what the tool should do in two to five words, not the question that you want answered; for several "
+        "steps, a list with one for each.\nAnswers with names, signatures and a line each, best first."
         f"{' What they leave open: describe_tools.' if here.has('describe_tools') else ''}\n"
         'Example: {"query": "create calendar event"}; as a pattern: {"query": "issue|ticket", "regex": true}'
     )
