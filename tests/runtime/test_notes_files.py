@@ -21,9 +21,11 @@ from callgate.agent.learning.selections_file import SelectionsFile
 from callgate.agent.planning.selection import SelectionOutcome
 from callgate.errors import ConfigurationError
 from callgate.runtime import statistics_file
-from callgate.runtime.statistics_file import LearnedFile, NotesFile, StatisticsFile
+from callgate.runtime.discovery.meaning import Meaning
+from callgate.runtime.statistics_file import LearnedFile, NotesFile, StatisticsFile, VectorsFile
 from callgate.search.learned import Learned
 from callgate.tools.statistics import Statistics
+from runtime.embedded import Counted
 from runtime.notes_files import database
 
 pytestmark = pytest.mark.anyio
@@ -50,6 +52,9 @@ KINDS = {
         SelectionMemory, SelectionsFile,
         lambda kept, n: kept.note(SelectionOutcome(query=f"q{n}", tools=("a",), strategy="llm", success=True)),
         len, "selections",
+    ),
+    "vectors": Kind(
+        lambda: Meaning(Counted()), VectorsFile, lambda kept, n: kept._keep(f"text{n}", b"\0\1"), len, "vectors",
     ),
 }  # fmt: skip
 

@@ -86,3 +86,11 @@ def test_it_knows_who_has_a_word() -> None:
     postings = Postings(profiles([["a"], ["b"]]))
     assert [postings.has("a", place) for place in (0, 1)] == [True, False]
     assert not postings.has("c", 0)
+
+
+def test_the_share_of_a_query_that_a_document_has_goes_by_the_rarity_of_words() -> None:
+    postings = Postings(profiles([["rare", "often"], ["often"], ["often"]]))
+    assert postings.share(["often", "rare"], 0) == 1
+    assert 0 < postings.share(["often", "rare"], 1) < 0.3
+    assert postings.share(["often", "unknown"], 0) < postings.share(["often", "rare"], 1)
+    assert postings.share(["unknown"], 0) == 0

@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # imported at first use: a host that only runs programs needs
     from .discovery.conversation import Conversation
     from .discovery.found import Described, SearchResult
     from .discovery.loading import Loader
+    from .discovery.meaning import Meaning
     from .discovery.search import FindOptions, Query, ToolSearch
     from .final_answer import AnswerType
     from .model.meta import DefinitionOptions, MetaTool
@@ -38,6 +39,7 @@ class ForModels:
     limits: Limits
     _contexts: ContextTask
     _learned: Learned
+    _meaning: Meaning | None
     _language: Language
     _sandbox: tuple[Backend, WarmPool] | None
 
@@ -49,10 +51,10 @@ class ForModels:
 
     @cached_property
     def search(self) -> ToolSearch:
-        """The search over the runtime's tools, with what it has learned."""
+        """The search over the runtime's tools, with what it has learned and with the embedder."""
         from .discovery.search import ToolSearch
 
-        return ToolSearch(self.registry, self._learned)
+        return ToolSearch(self.registry, self._learned, self._meaning)
 
     def tool_definitions(self, provider: Provider, **options: Unpack[DefinitionOptions]) -> list[dict[str, Any]]:
         """The definitions for a model's request: the meta-tools, and the tools that the model may call itself.

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from callgate.program import Finding, Policy
 
     from .audit.log import AuditLog
+    from .discovery.meaning import Embedder, Meaning
     from .fast_path.compilation import Compilation
     from .fast_path.drive import GraphDrive
     from .fast_path.early import EarlyReads
@@ -119,6 +120,10 @@ class Runtime(ForModels, ForPlans, ForRuns):
         durable: a file (SQLite) that keeps the runs of `start`, or a store of your own: see ``docs/durable.md``. Runs
             that were under way go on when the runtime is entered.
         encryption_key: 32 bytes that encrypt what that file keeps of arguments, results and texts.
+        embed: a function, plain or async, that takes a list of texts and gives a vector for each: the tool search then
+            compares meanings as well as words. It gets texts of tools and queries. Its attribute `name`, or else its
+            own name, keeps its vectors apart from those of others in the `statistics` file. If it fails or takes more
+            than 5 s, the search goes by words alone and says so: see ``docs/model.md``.
 
     Raises (on entering):
         SandboxUnavailable: the sandbox does not work on this machine; the message says why and what to do.
@@ -151,6 +156,7 @@ class Runtime(ForModels, ForPlans, ForRuns):
         redaction: Redaction | None = None,
         durable: str | FilePath | Store | None = None,
         encryption_key: bytes | None = None,
+        embed: Embedder | None = None,
     ) -> None:
         if limits is not None and not isinstance(limits, Limits):
             raise ConfigurationError("limits must be Limits, for instance Limits(wall_seconds=10)")
@@ -171,6 +177,11 @@ class Runtime(ForModels, ForPlans, ForRuns):
         self._shelf = self.artifacts.shelf()
         """Of calls, programs and plans outside of any conversation."""
         self._learned = Learned()
+        self._meaning: Meaning | None = None
+        if embed is not None:
+            from .discovery.meaning import Meaning
+
+            self._meaning = Meaning(embed)
         self._looks = Looks()
         self._drives: set[GraphDrive] = set()
         """Programs that run on the host."""
@@ -212,9 +223,11 @@ class Runtime(ForModels, ForPlans, ForRuns):
         self._durable, self._encryption_key, self._runs_of = durable, encryption_key, weakref.ref(self)
         self._take(tools if isinstance(tools, Registry) else Registry(tools))
         if statistics is not None:
-            from .statistics_file import LearnedFile, StatisticsFile  # they import SQLite
+            from .statistics_file import LearnedFile, StatisticsFile, VectorsFile  # they import SQLite
 
             files += [StatisticsFile(statistics, self.registry.statistics), LearnedFile(statistics, self._learned)]
+            if self._meaning is not None:
+                files.append(VectorsFile(statistics, self._meaning))
         served = [_source(each).serving for each in sources]
         self._find_run: FindRun | None = None
         self._contexts = ContextTask(

@@ -1,5 +1,5 @@
 """Keeps notes across restarts in an SQLite file that several processes may share: `StatisticsFile`, `LearnedFile`,
-and the agent's selections.
+`VectorsFile`, and the agent's selections.
 
 1. The file is read once, when it is opened. Later notes are only added; a process sees the notes of others after its
    next start.
@@ -30,10 +30,11 @@ import anyio.abc
 import anyio.to_thread
 
 from callgate.errors import ConfigurationError
+from callgate.runtime.discovery.meaning import MAX_VECTORS, Vector
 from callgate.search.learned import MAX_LESSONS, MAX_PER_TOOL, Lesson
 from callgate.tools.statistics import WINDOW, Attempt
 
-__all__ = ["LearnedFile", "Notes", "NotesFile", "StatisticsFile"]
+__all__ = ["LearnedFile", "Notes", "NotesFile", "StatisticsFile", "VectorsFile"]
 
 logger = logging.getLogger("callgate")
 
@@ -256,3 +257,21 @@ class LearnedFile(NotesFile[Lesson]):
         """The row of a lesson, with blanks between its terms."""
         tool, terms = note
         return tool, " ".join(terms)
+
+
+class VectorsFile(NotesFile[Vector]):
+    """The file of `Meaning`: vectors of tools, the newest 8,192 of all embedders. Texts are kept as hashes only."""
+
+    table = "vectors"
+    columns: ClassVar = {"embedder": "TEXT NOT NULL", "text": "TEXT NOT NULL", "direction": "BLOB NOT NULL"}
+    unique = ("embedder", "text")
+    most = MAX_VECTORS
+
+    def note_of(self, row: Any) -> Vector:
+        """The vector in a row."""
+        embedder, text, made = row
+        return embedder, text, bytes(made)
+
+    def row_of(self, note: Vector) -> Sequence[Any]:
+        """The row of a vector."""
+        return note

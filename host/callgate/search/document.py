@@ -17,7 +17,7 @@ from callgate.tools import Tool
 from .postings import Profile
 from .words import MAX_TEXT_CHARACTERS, text_terms
 
-__all__ = ["document_text", "name_text", "parameter_texts", "profile_of"]
+__all__ = ["document_text", "meaning_text", "name_text", "parameter_texts", "profile_of"]
 
 _NAME_WEIGHT = 3
 _MAX_SCHEMAS = 400
@@ -41,6 +41,12 @@ def document_text(tool: Tool) -> str:
     texts = [tool.category or "", tool.description[:MAX_TEXT_CHARACTERS], *parameter_texts(tool.input_schema)]
     texts += (text for example in tool.examples[:_MAX_VALUES] for text in _example_texts(example))
     return " ".join(texts)
+
+
+def meaning_text(tool: Tool) -> str:
+    """All the tool's texts, for an encoder that reads sentences: the important ones first."""
+    words = " ".join((*tool.capabilities, document_text(tool))).split()
+    return f"{name_text(tool)}: {' '.join(words)}"
 
 
 def profile_of(tool: Tool) -> Profile:

@@ -90,6 +90,15 @@ class Postings:
         found = self._counts.get(term)
         return found is not None and place in found
 
+    def share(self, terms: Iterable[str], place: int) -> float:
+        """The share of a query's terms that the document has, each by its rarity: 0 to 1. A term that no document has
+        is the rarest."""
+        rarities = {term: self._rarity(len(self._counts.get(term, ()))) for term in terms}
+        return sum(rarity for term, rarity in rarities.items() if self.has(term, place)) / sum(rarities.values())
+
+    def _rarity(self, documents: int) -> float:
+        return math.log(1 + (self.places - documents + 0.5) / (documents + 0.5))
+
     def sums(self, terms: Mapping[str, int], among: int | None = None) -> Sums:
         """The score of a query in each document, in units of `STEP`.
 
@@ -146,8 +155,7 @@ class Postings:
         kept, counts = self._postings.get(term), self._counts.get(term)
         if kept is not None or counts is None:
             return kept or _NOTHING
-        rarity = math.log(1 + (self.places - len(counts) + 0.5) / (len(counts) + 0.5))
-        factor, norms = rarity * (_K1 + 1) / STEP / 2, self._norms
+        factor, norms = self._rarity(len(counts)) * (_K1 + 1) / STEP / 2, self._norms
         numbers = tuple((place, round(factor * n / (n + norms[place])) or 1) for place, n in counts.items())
         top = max(number for _, number in numbers)
         if len(numbers) <= _FEW:

@@ -69,6 +69,8 @@ class SearchResult:
     """Number of tools that match; None for a search by words, which every tool matches somewhat."""
     detail: Detail
     registry: Registry = field(repr=False)
+    note: str = ""
+    """Why the search went by words alone, although the runtime has an embedder; else empty. Not part of `for_model`."""
 
     def for_model(self, *, describe: bool = True) -> str:
         """The tools as text, as much of each as `detail` says; at most 20,000 characters of tools.
@@ -110,7 +112,9 @@ class SearchResult:
         Of several queries each tool also has the ``query`` that found it. With the detail ``signatures`` each tool also
         has its ``signature``, and the fields of its result in ``types``; with ``full`` its schemas as well.
         """
-        return {"query": self.query[:1000], "found": [self._json(each) for each in self.found], "total": self.total}
+        found = [self._json(each) for each in self.found]
+        note = {"note": self.note} if self.note else {}
+        return {"query": self.query[:1000], "found": found, "total": self.total, **note}
 
     def _json(self, each: Found) -> dict[str, Any]:
         tool, name = each.tool, each.python_name
@@ -154,7 +158,10 @@ class Described:
         return shown | {"average_seconds": info.average_seconds, "failure_rate": info.failure_rate}
 
 
-def why(query: str, parts: Mapping[str, str], index: Index, learned: Learned | None, tool: Tool, ranked: Ranked) -> str:
+def why(
+    query: str, parts: Mapping[str, str], index: Index, learned: Learned | None, tool: Tool, ranked: Ranked, *,
+    alike: bool,
+) -> str:  # fmt: skip
     """Why a search found a tool, in words for people and models.
 
     Args:
@@ -164,6 +171,7 @@ def why(query: str, parts: Mapping[str, str], index: Index, learned: Learned | N
         learned: the lessons of earlier searches.
         tool: the tool.
         ranked: the tool's place and score.
+        alike: whether it is among the tools whose vectors are most like the query's.
     """
     words = {**parts, **words_of(query)}
     own = [word for term, word in words.items() if index.tools.has(term, ranked.place)]
@@ -173,6 +181,8 @@ def why(query: str, parts: Mapping[str, str], index: Index, learned: Learned | N
     if ranked.learned and learned is not None:
         asked = [words[term] for term in learned.words(tool.name, words)]
         reasons.append(f"earlier searches for {_listed(asked)} led to it" if asked else "earlier searches led to it")
+    if alike:
+        reasons.append("its meaning is similar")
     return "; ".join(reasons) or "it has that name"
 
 

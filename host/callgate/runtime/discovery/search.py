@@ -3,6 +3,10 @@
 A wrong search raises `InvalidArguments`, worded for a model. A search does not find or name a tool that the caller may
 not call. It sees the tools of one moment (`Snapshot`), also in a worker thread while the registry changes. A list of
 queries shares the places of one result.
+
+With an embedder, the order by words and the order by meaning are fused by rank (`callgate.search.orders`). The fewer of
+the query's words the best tool by words has, the more the meaning counts. A tool that has the query as its name comes
+first in any case.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Iterable, MutableMapping, Sequence
 from functools import cached_property, partial
 from itertools import islice
 from typing import Any, TypedDict, Unpack
@@ -22,10 +26,10 @@ from callgate.errors import InvalidArguments
 from callgate.runtime.context_task import event_loop
 from callgate.runtime.gate.cache import Cache
 from callgate.search.compounds import MAX_QUERY_TERMS_SPLIT, split_all
-from callgate.search.document import document_text, name_text, profile_of
+from callgate.search.document import document_text, meaning_text, name_text, profile_of
 from callgate.search.index import Index, Ranked
 from callgate.search.learned import Learned
-from callgate.search.orders import spread
+from callgate.search.orders import fused, spread
 from callgate.search.patterns import Pattern
 from callgate.search.postings import Profile
 from callgate.search.words import query_terms, words_of
@@ -35,10 +39,11 @@ from callgate.tools.namespaces import Vocabulary
 from callgate.tools.tool import DETAILS, Detail
 
 from .found import MAX_FOUND, Described, Found, SearchResult, why
+from .meaning import Meaning, Meant
 
 __all__ = ["MAX_DESCRIBED", "MAX_QUERIES", "Query", "ToolSearch"]
 
-Query = str | Collection[str]
+Query = str | Sequence[str]
 """What tools should do, in words; or several such queries, which share the places of the result."""
 MAX_QUERIES = 8
 """Most queries of one search."""
@@ -47,8 +52,12 @@ MAX_DESCRIBED = 50
 _MAX_LISTED = 12
 _NAMESAKES = 40
 """Fewest tools that are ranked if the query is a name, to order several tools with that name."""
+_FUSED = 10
+"""Fewest tools of each order that are fused, if the limit is lower."""
 _MAX_PATTERNS_AT_A_TIME = 2
 """Most regular expressions that run at a time; others wait."""
+_WORDS = Meant()
+"""Without an embedder."""
 _APART = re.compile(r"[\W_]+")
 _MAX_NAME_CHARACTERS = 600
 _MAX_PATTERN_TEXT_BYTES = 4_000
@@ -83,11 +92,13 @@ class ToolSearch:
         registry: the tools; each search sees the current ones.
         learned: the lessons of earlier searches; None turns learning off. Only callers who may know each other's
             queries share lessons.
+        meaning: compares meanings with an embedder; None compares words alone.
     """
 
-    def __init__(self, registry: Registry, learned: Learned | None = None) -> None:
+    def __init__(self, registry: Registry, learned: Learned | None = None, meaning: Meaning | None = None) -> None:
         self.learned = learned
         """The lessons of earlier searches."""
+        self._meaning = meaning
         self._registry = registry
         self._profiles: MutableMapping[Tool, Profile] = WeakKeyDictionary()  # forgets tools that are gone
         self._snapshot: Snapshot | None = None
@@ -102,7 +113,10 @@ class ToolSearch:
         if snapshot is None or snapshot.moment is not moment:
             snapshot = await anyio.to_thread.run_sync(self._of, moment)
         if not options.get("regex"):
-            return self._find(snapshot, query, **options)
+            if self._meaning is None or not (queries := _to_embed(snapshot, query)):
+                return self._find(snapshot, query, **options)
+            meant = await self._meaning.ask(snapshot, snapshot.meaning_texts, queries)
+            return await anyio.to_thread.run_sync(partial(self._find, snapshot, query, meant=meant, **options))
         stopped = threading.Event()
         find = partial(self._find, snapshot, query, stopped=stopped, **options)
         threads = self._threads.setdefault(event_loop(), anyio.CapacityLimiter(_MAX_PATTERNS_AT_A_TIME))
@@ -131,7 +145,19 @@ class ToolSearch:
                 than 2 s, `limit` is below 1, or the detail, server, capability or category does not exist among these
                 tools.
         """
-        return self._find(self._of(self._registry.vocabulary()), query, **options)
+        snapshot, meant = self._of(self._registry.vocabulary()), _WORDS
+        if self._meaning is not None and not options.get("regex") and (queries := _to_embed(snapshot, query)):
+            meant = self._meaning.ask_now(snapshot, snapshot.meaning_texts, queries)
+        return self._find(snapshot, query, meant=meant, **options)
+
+    async def prepare(self) -> None:
+        """Make the vectors of all tools now, so that no search has to wait for them. Does nothing without an embedder.
+
+        Raises what the embedder raises; `ValueError` or `TypeError` if it gives something else than vectors.
+        """
+        snapshot = await anyio.to_thread.run_sync(self._of, self._registry.vocabulary())
+        if self._meaning is not None and snapshot.tools:
+            await self._meaning.tools(snapshot, snapshot.meaning_texts)
 
     def _find(
         self,
@@ -146,14 +172,16 @@ class ToolSearch:
         regex: bool = False,
         among: Collection[str] | None = None,
         stopped: threading.Event | None = None,
+        meant: Meant = _WORDS,
     ) -> SearchResult:
         """See `find`. Uses the snapshot alone, so that the registry may change meanwhile.
 
         Args:
             snapshot: the tools and their names.
             stopped: set when nobody waits for the result any more.
+            meant: what the embedder gave for the queries.
         """
-        queries = (query,) if isinstance(query, str) else _queries(query, regex)
+        queries = _queries(query, regex)
         query = "; ".join(queries)
         if type(limit) is not int or limit < 1:
             raise InvalidArguments(f"limit must be a whole number above 0, not {described(limit)}")
@@ -181,14 +209,14 @@ class ToolSearch:
             chosen = (snapshot.tools[place] for place in places[:limit])
             found = [Found(tool, snapshot.names[tool.name], 0.0, query, lambda: reason) for tool in chosen]
         else:
-            found = self._ranked(snapshot, queries[0], limit, within)
+            found = self._ranked(snapshot, queries[0], limit, within, meant)
             if len(queries) > 1:
-                others = [self._ranked(snapshot, each, limit, within) for each in queries[1:]]
+                others = [self._ranked(snapshot, each, limit, within, meant) for each in queries[1:]]
                 by_name = [{each.tool.name: each for each in one} for one in (found, *others)]
                 found = list(islice(spread(by_name), limit))
         return SearchResult(
             query=query, queries=queries, found=tuple(found), total=total, matched=matched, detail=detail,
-            registry=self._registry,
+            registry=self._registry, note=meant.note,
         )  # fmt: skip
 
     def describe(self, names: Collection[str], among: Collection[str] | None = None, *, hint: bool = True) -> Described:
@@ -248,7 +276,9 @@ class ToolSearch:
                 self._snapshot = Snapshot(moment, self._profiles)
             return self._snapshot
 
-    def _ranked(self, snapshot: Snapshot, query: str, limit: int, within: frozenset[str] | None) -> list[Found]:
+    def _ranked(
+        self, snapshot: Snapshot, query: str, limit: int, within: frozenset[str] | None, meant: Meant
+    ) -> list[Found]:
         terms = query_terms(query)
         parts: dict[str, str] = {}
         postings = snapshot.index.tools
@@ -265,22 +295,30 @@ class ToolSearch:
         named = [place for place in snapshot.named(query) if within is None or tools[place].name in within]
         ranked = snapshot.index.rank(
             terms,
-            max(limit, _NAMESAKES) if named else limit,
+            max(limit, _NAMESAKES) if named else max(limit, _FUSED) if meant.tools is not None else limit,
             among=None if within is None else snapshot.mask(within),
             learned=learned,
         )
+        by_place = {each.place: each for each in ranked}
+        scores = {each.place: each.score for each in ranked}
+        alike: Collection[int] = ()
+        if meant.tools is not None:
+            places = None if within is None else snapshot.places(within)
+            alike = meant.tools.nearest(meant.queries[query], max(limit, _FUSED), places)
+            unsaid = 1 - postings.share(terms, ranked[0].place) if ranked else 1.0
+            scores = fused([*by_place][: max(limit, _FUSED)], alike, unsaid**2)
+        order = [*scores]
         if named:  # tools with that name come first, the exact name before all
             exact = snapshot.exact(query)
-            by_place = {each.place: each for each in ranked}
-            first = [by_place.pop(place, Ranked(place, 0.0, 0.0, 0.0)) for place in named]
-            first.sort(key=lambda each: (each.place != exact, -each.score))
-            ranked = [*first, *by_place.values()][:limit]
+            first = sorted(named, key=lambda place: (place != exact, -scores.get(place, 0.0)))
+            order = [*first, *(place for place in order if place not in named)]
         because = partial(why, query, parts, snapshot.index, self.learned)
-        found = ((tools[each.place], each) for each in ranked)
-        return [
-            Found(tool, snapshot.names[tool.name], each.score, query, partial(because, tool, each))
-            for tool, each in found
-        ]
+        made = []
+        for place in order[:limit]:
+            tool, each = tools[place], by_place.get(place) or Ranked(place, 0.0, 0.0, 0.0)
+            reason = partial(because, tool, each, alike=place in alike)
+            made.append(Found(tool, snapshot.names[tool.name], scores.get(place, 0.0), query, reason))
+        return made
 
 
 class Snapshot:
@@ -391,6 +429,10 @@ class Snapshot:
                 in_texts.append(place)
         return in_names + in_texts
 
+    def meaning_texts(self) -> list[str]:
+        """The texts of the tools for an embedder, by place."""
+        return [meaning_text(tool) for tool in self.tools]
+
     @cached_property
     def _texts(self) -> list[tuple[bytes, bytes]]:
         """Names and other texts, by place."""
@@ -399,17 +441,24 @@ class Snapshot:
         return [(_utf8(name), _utf8(document_text(tool))) for name, tool in zip(names, self.tools, strict=True)]
 
 
+def _to_embed(snapshot: Snapshot, query: Query) -> list[str]:
+    """The queries of a search by words among some tools. Raises `InvalidArguments` as the search does."""
+    return [each for each in _queries(query, False) if each.strip()] if snapshot.tools else []
+
+
 def _queries(given: object, regex: bool) -> tuple[str, ...]:
-    """The queries in a list. Raises `InvalidArguments` if they are none, too many, empty or not text."""
-    if not isinstance(given, Collection) or isinstance(given, (bytes, Mapping)):
+    """One query, or those in a list. Raises `InvalidArguments` if the list is empty or too long, or has no texts."""
+    if isinstance(given, str):
+        return (given,)
+    if not isinstance(given, Sequence) or isinstance(given, bytes):
         raise InvalidArguments(f"query must be a string or a list of strings, not {described(given)}")
+    if not 0 < len(given) <= MAX_QUERIES:
+        raise InvalidArguments(f"query is a list of {len(given)} queries; give 1 to {MAX_QUERIES} of them")
     for number, each in enumerate(given):
         if not isinstance(each, str):
             raise InvalidArguments(f"query[{number}] must be a string, not {described(each)}")
         if not each.strip():
             raise InvalidArguments(f"query[{number}] is empty; say in a few words what the tool should do")
-    if not 0 < len(given) <= MAX_QUERIES:
-        raise InvalidArguments(f"query is a list of {len(given)} queries; give 1 to {MAX_QUERIES} of them")
     if regex:
         raise InvalidArguments("query is a list, and regex=True takes one pattern: join the patterns with |")
     return tuple(given)
