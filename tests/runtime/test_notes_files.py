@@ -193,7 +193,7 @@ UNUSABLE: dict[str, tuple[Callable[[Path], object], str]] = {
     "a folder": (Path.mkdir, "unable to open database file"),
     "text": (lambda path: path.write_text("plain text, and long enough. " * 100), "file is not a database"),
     "another program's": (executed("CREATE TABLE attempts (x)", "CREATE TABLE lessons (x)",
-                                   "CREATE TABLE selections (x)"), "no such column"),
+                                   "CREATE TABLE selections (x)", "CREATE TABLE vectors (x)"), "no such column"),
     "damaged": (damaged, "database disk image is malformed"),
 }  # fmt: skip
 """What became of the file."""

@@ -70,6 +70,19 @@ async def test_the_meaning_counts_the_more_the_fewer_words_of_the_query_a_tool_h
     assert half["get_weather"] < unsaid["get_weather"] < 1
 
 
+async def test_a_conversation_s_loaded_tools_are_found_by_meaning() -> None:
+    async def load(query: str) -> list[Tool]:
+        return [Tool.from_schema("blinds", "For a dark room.", {"type": "object"}, print)]
+
+    async with (
+        Runtime(TOOLS[1:], sandbox=None, embed=Counted()) as runtime,
+        runtime.conversation(loader=load) as conversation,
+    ):
+        answer = await conversation.answer("search_tools", {"query": "brighter, please", "limit": 1})
+        assert answer.found == ("blinds",)
+        assert names(await runtime.search.ask("brighter, please", limit=1)) != ["blinds"]
+
+
 async def test_a_name_comes_first_whatever_it_means() -> None:
     assert names(await searching(Counted()).ask("transfer"))[0] == "transfer"
     dark = Tool.from_schema("dark", "", {"type": "object"}, print)
@@ -120,6 +133,10 @@ def test_the_sync_runtime_takes_embedders_of_both_kinds() -> None:
     for each in (Counted(), embed):
         with SyncRuntime(TOOLS, sandbox=None, embed=each) as runtime:
             assert runtime.answer("search_tools", {"query": "brighter, please"}).found[0] == "set_lamp_level"
+            result = runtime.search_tools("brighter, please")
+            assert (names(result)[0], result.note) == ("set_lamp_level", "")
+    closed = SyncRuntime(TOOLS, sandbox=None, embed=Counted())
+    assert names(closed.search_tools("brighter, please"))[0] == "set_lamp_level"
 
 
 # what the embedder is asked

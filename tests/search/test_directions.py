@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callgate.search.directions import MAX_DIMENSIONS, Directions, direction, likeness
+from callgate.search.directions import MAX_DIMENSIONS, Directions, direction, likeness, nearest
 
 
 def cosine(one: list[float], other: list[float]) -> float:
@@ -22,7 +22,7 @@ def test_the_nearest_are_those_with_the_largest_cosines() -> None:
     vectors = [[drawn.gauss(0.1, 1) for _ in range(64)] for _ in range(300)]
     query = [drawn.gauss(0.1, 1) for _ in range(64)]
     cosines = [cosine(query, each) for each in vectors]
-    found = Directions([direction(each) for each in vectors]).nearest(direction(query), 40)
+    found = nearest(Directions([direction(each) for each in vectors]).likes(direction(query)), 40)
     best = sorted(range(300), key=cosines.__getitem__, reverse=True)[:40]
     assert set(found[:20]) <= set(best[:22])  # rounding may swap neighbours
     assert [cosines[place] for place in found] == pytest.approx([cosines[place] for place in best], abs=1e-3)
@@ -32,23 +32,25 @@ def test_the_nearest_are_those_with_the_largest_cosines() -> None:
 def test_no_lane_overflows_into_the_next(vectors: list[list[float]], data: st.DataObject) -> None:
     query = direction(data.draw(st.sampled_from(vectors)))
     directions = [direction(each) for each in vectors]
-    found = Directions(directions).nearest(query, len(vectors))
+    found = nearest(Directions(directions).likes(query), len(vectors))
     likes = [likeness(query, each) for each in directions]
     assert found == sorted((n for n, like in enumerate(likes) if like > 0), key=lambda n: (-likes[n], n))
 
 
 def test_only_places_that_count_are_found_and_equals_in_their_order() -> None:
-    directions = Directions([direction(each) for each in ([1, 0], [1, 0], [0, 1], [2, 0.5], [-1, 0])])
-    assert directions.nearest(direction([5, 0]), 10) == [0, 1, 3]  # others are not alike at all
-    assert directions.nearest(direction([5, 0]), 10, among=[1, 2, 3]) == [1, 3]
-    assert directions.nearest(direction([5, 0]), 1) == [0]
-    assert directions.nearest(direction([5, 0]), 10, among=[]) == []
+    vectors = ([1, 0], [1, 0], [0, 1], [2, 0.5], [-1, 0])
+    likes = Directions([direction(each) for each in vectors]).likes(direction([5, 0]))
+    assert nearest(likes, 10) == [0, 1, 3]  # others are not alike at all
+    assert nearest(likes, 10, among=[1, 2, 3]) == [1, 3]
+    assert nearest(likes, 1) == [0]
+    assert nearest(likes, 10, among=[]) == []
 
 
 def test_a_vector_of_zeros_is_like_nothing() -> None:
-    nothing = direction([0, 0])
-    assert Directions([direction([1, 0]), nothing]).nearest(nothing, 10) == []
-    assert Directions([direction([1, 0]), nothing]).nearest(direction([1, 0]), 10) == [0]
+    nothing, something = direction([0, 0]), direction([1, 0])
+    directions = Directions([something, nothing])
+    assert nearest(directions.likes(nothing), 10) == []
+    assert nearest(directions.likes(something), 10) == [0]
 
 
 def test_the_length_does_not_count_however_large() -> None:

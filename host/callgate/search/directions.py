@@ -18,7 +18,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from operator import mul
 
-__all__ = ["MAX_DIMENSIONS", "Directions", "direction", "likeness"]
+__all__ = ["MAX_DIMENSIONS", "Directions", "direction", "likeness", "nearest"]
 
 MAX_DIMENSIONS = 4_096
 """Most numbers of a vector; models have 256 to 3,072."""
@@ -68,17 +68,21 @@ class Directions:
         self._columns = [int.from_bytes(column.tobytes(), sys.byteorder) for column in columns]
         self._ones = int.from_bytes(array("I", [1] * self._places).tobytes(), sys.byteorder)
 
-    def nearest(self, to: bytes, count: int, among: Iterable[int] | None = None) -> list[int]:
-        """At most `count` places that are like a direction, the most similar first; equals in order of place.
-
-        Args:
-            to: a direction of the same length.
-            count: most places.
-            among: the places that count, in order; None for all.
-        """
+    def likes(self, to: bytes) -> array[int]:
+        """How much each place is like a direction of the same length: larger is more, by place."""
         numbers = _numbers(to)
         start = (_MIDDLE - _SCALE * sum(numbers)) * self._ones  # each column is larger by `_SCALE`
         total = sum(map(mul, self._columns, numbers), start)
-        found = array("I", total.to_bytes(4 * self._places, sys.byteorder))
-        best = heapq.nlargest(count, range(self._places) if among is None else among, key=found.__getitem__)
-        return [place for place in best if found[place] > _MIDDLE]
+        return array("I", total.to_bytes(4 * self._places, sys.byteorder))
+
+
+def nearest(likes: array[int], count: int, among: Iterable[int] | None = None) -> list[int]:
+    """At most `count` places whose cosine is above 0, the most similar first; equals in order of place.
+
+    Args:
+        likes: a result of `Directions.likes`.
+        count: most places.
+        among: the places that count, in order; None for all.
+    """
+    best = heapq.nlargest(count, range(len(likes)) if among is None else among, key=likes.__getitem__)
+    return [place for place in best if likes[place] > _MIDDLE]

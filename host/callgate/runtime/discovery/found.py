@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -159,8 +159,8 @@ class Described:
 
 
 def why(
-    query: str, parts: Mapping[str, str], index: Index, learned: Learned | None, tool: Tool, ranked: Ranked, *,
-    alike: bool,
+    query: str, parts: Mapping[str, str], index: Index, learned: Learned | None, alike: Collection[int],
+    tool: Tool, ranked: Ranked,
 ) -> str:  # fmt: skip
     """Why a search found a tool, in words for people and models.
 
@@ -169,9 +169,9 @@ def why(
         parts: parts of compound words in the query, by their terms.
         index: the index that was searched.
         learned: the lessons of earlier searches.
+        alike: the places of the tools whose vectors are most like the query's.
         tool: the tool.
         ranked: the tool's place and score.
-        alike: whether it is among the tools whose vectors are most like the query's.
     """
     words = {**parts, **words_of(query)}
     own = [word for term, word in words.items() if index.tools.has(term, ranked.place)]
@@ -181,7 +181,7 @@ def why(
     if ranked.learned and learned is not None:
         asked = [words[term] for term in learned.words(tool.name, words)]
         reasons.append(f"earlier searches for {_listed(asked)} led to it" if asked else "earlier searches led to it")
-    if alike:
+    if ranked.place in alike:
         reasons.append("its meaning is similar")
     return "; ".join(reasons) or "it has that name"
 

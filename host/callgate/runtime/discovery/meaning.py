@@ -20,7 +20,8 @@ import inspect
 import logging
 import threading
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from array import array
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -67,10 +68,8 @@ _SAME = 0.999
 class Meant:
     """What the embedder gave for one search."""
 
-    tools: Directions | None = None
-    """The directions of the tools by place; None: the search goes by words alone."""
-    queries: dict[str, bytes] = field(default_factory=dict)
-    """The directions of the queries."""
+    likes: Mapping[str, array[int]] = field(default_factory=dict)
+    """How much each tool is like each query (`Directions.likes`); empty: the search goes by words alone."""
     note: str = ""
     """Why the search goes by words alone."""
 
@@ -119,7 +118,7 @@ class Meaning:
         return len(self._kept)
 
     async def ask(self, moment: object, texts: Callable[[], list[str]], queries: Collection[str]) -> Meant:
-        """The directions of the tools and of the queries; if that fails or takes too long, why.
+        """How much each tool is like each query; if the embedder fails or takes too long, why.
 
         Args:
             moment: stands for the tools: their directions are made once for it.
@@ -135,7 +134,7 @@ class Meaning:
                 tools = await self.tools(moment, texts)
                 if {len(each) for each in asked.values()} != {tools.size_bytes}:
                     raise ValueError("the embedder gave vectors of different lengths")
-                return Meant(tools, asked)
+                return Meant(await anyio.to_thread.run_sync(_likes, tools, asked))
         except TimeoutError:
             if self.made > before:
                 return _by_words(f"the vectors of all tools are not made yet; {self.made:,} are")
@@ -267,6 +266,10 @@ class Meaning:
         if loop not in self._limits:
             self._limits[loop] = anyio.CapacityLimiter(1), anyio.CapacityLimiter(_MAX_THREADS)
         return self._limits[loop]
+
+
+def _likes(tools: Directions, asked: Mapping[str, bytes]) -> dict[str, array[int]]:
+    return {query: tools.likes(each) for query, each in asked.items()}
 
 
 def _by_words(why: str) -> Meant:

@@ -26,6 +26,7 @@ from callgate.errors import InvalidArguments
 from callgate.runtime.context_task import event_loop
 from callgate.runtime.gate.cache import Cache
 from callgate.search.compounds import MAX_QUERY_TERMS_SPLIT, split_all
+from callgate.search.directions import nearest
 from callgate.search.document import document_text, meaning_text, name_text, profile_of
 from callgate.search.index import Index, Ranked
 from callgate.search.learned import Learned
@@ -116,7 +117,7 @@ class ToolSearch:
             if self._meaning is None or not (queries := _to_embed(snapshot, query)):
                 return self._find(snapshot, query, **options)
             meant = await self._meaning.ask(snapshot, snapshot.meaning_texts, queries)
-            return await anyio.to_thread.run_sync(partial(self._find, snapshot, query, meant=meant, **options))
+            return self._find(snapshot, query, meant=meant, **options)
         stopped = threading.Event()
         find = partial(self._find, snapshot, query, stopped=stopped, **options)
         threads = self._threads.setdefault(event_loop(), anyio.CapacityLimiter(_MAX_PATTERNS_AT_A_TIME))
@@ -295,30 +296,36 @@ class ToolSearch:
         named = [place for place in snapshot.named(query) if within is None or tools[place].name in within]
         ranked = snapshot.index.rank(
             terms,
-            max(limit, _NAMESAKES) if named else max(limit, _FUSED) if meant.tools is not None else limit,
+            max(limit, _NAMESAKES) if named else max(limit, _FUSED) if meant.likes else limit,
             among=None if within is None else snapshot.mask(within),
             learned=learned,
         )
-        by_place = {each.place: each for each in ranked}
-        scores = {each.place: each.score for each in ranked}
+        scores: dict[int, float] | None = None
         alike: Collection[int] = ()
-        if meant.tools is not None:
+        if meant.likes:
             places = None if within is None else snapshot.places(within)
-            alike = meant.tools.nearest(meant.queries[query], max(limit, _FUSED), places)
+            alike = nearest(meant.likes[query], max(limit, _FUSED), places)
             unsaid = 1 - postings.share(terms, ranked[0].place) if ranked else 1.0
-            scores = fused([*by_place][: max(limit, _FUSED)], alike, unsaid**2)
-        order = [*scores]
+            by_words = {each.place: each for each in ranked}
+            scores = fused([*by_words][: max(limit, _FUSED)], alike, unsaid**2)
+            ranked = [by_words.get(place) or Ranked(place, 0.0, 0.0, 0.0) for place in scores]
         if named:  # tools with that name come first, the exact name before all
             exact = snapshot.exact(query)
-            first = sorted(named, key=lambda place: (place != exact, -scores.get(place, 0.0)))
-            order = [*first, *(place for place in order if place not in named)]
-        because = partial(why, query, parts, snapshot.index, self.learned)
-        made = []
-        for place in order[:limit]:
-            tool, each = tools[place], by_place.get(place) or Ranked(place, 0.0, 0.0, 0.0)
-            reason = partial(because, tool, each, alike=place in alike)
-            made.append(Found(tool, snapshot.names[tool.name], scores.get(place, 0.0), query, reason))
-        return made
+            by_place = {each.place: each for each in ranked}
+            first = [by_place.pop(place, Ranked(place, 0.0, 0.0, 0.0)) for place in named]
+            first.sort(key=lambda each: (each.place != exact, -each.score))
+            ranked = [*first, *by_place.values()]
+        because, names = partial(why, query, parts, snapshot.index, self.learned, alike), snapshot.names
+        return [
+            Found(
+                tool := tools[each.place],
+                names[tool.name],
+                each.score if scores is None else scores.get(each.place, 0.0),
+                query,
+                partial(because, tool, each),
+            )
+            for each in ranked[:limit]
+        ]
 
 
 class Snapshot:

@@ -27,7 +27,8 @@ if TYPE_CHECKING:  # imported at first use, as by `Runtime`
     from callgate.artifacts import Artifacts
     from callgate.runtime.answer import Answer
     from callgate.runtime.discovery.conversation import Conversation
-    from callgate.runtime.discovery.search import ToolSearch
+    from callgate.runtime.discovery.found import SearchResult
+    from callgate.runtime.discovery.search import FindOptions, Query, ToolSearch
     from callgate.runtime.model.meta import MetaTool
     from callgate.runtime.redaction import Redaction
     from callgate.runtime.telemetry.options import Telemetry
@@ -235,7 +236,13 @@ class SyncRuntime(Waiting):
     tool_results = plain(Runtime.tool_results)
     instructions = plain(Runtime.instructions)
     stubs = plain(Runtime.stubs)
-    search_tools = plain(Runtime.search_tools)
+
+    def search_tools(self, query: Query = "", **options: Unpack[FindOptions]) -> SearchResult:
+        """Tools by what they do, for one query or a list of them: see `ToolSearch.find`."""
+        if self.runtime._meaning is not None and self._is_open():  # an embedder must not hold up the event loop
+            return self._thread().wait(partial(self.runtime.search.ask, query, **options))
+        return self._read(partial(self.runtime.search_tools, query, **options))
+
     describe_tools = plain(Runtime.describe_tools)
     find_by_capability = plain(Runtime.find_by_capability)
     conversation = giving(_conversation, Runtime.conversation)
