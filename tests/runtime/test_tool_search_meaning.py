@@ -292,20 +292,26 @@ async def test_a_slow_embedder_is_waited_for_a_bounded_time(stuck: Any, monkeypa
 async def test_tools_that_take_longer_than_a_search_waits_are_ready_for_a_later_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "EMBED_SECONDS", 0.3)
-    monkeypatch.setattr(module, "BATCH", 1)
+    monkeypatch.setattr(module, "EMBED_SECONDS", 1.0)
+    monkeypatch.setattr(module, "BATCH", 2)
+    released, batches = threading.Event(), []
 
     def embed(texts: list[str]) -> list[list[float]]:
-        time.sleep(0.12)
+        batches.append(texts)
+        if len(batches) == 3:  # the second batch of tools
+            released.wait(60)
         return [meaning_of(text) for text in texts]
 
     search = searching(embed, *TOOLS, *things(3))
-    first = await search.ask("brighter")
-    assert "the vectors of all tools are not made yet" in first.note
-    with anyio.fail_after(60):
-        while (await search.ask("brighter")).note:
-            pass
-    assert names(await search.ask("brighter"))[0] == "set_lamp_level"
+    first = await search.ask("brighter, please")
+    assert (first.note, names(first)) == (
+        "searched by words alone: the vectors of all tools are not made yet; 3 are",
+        [],
+    )
+    released.set()  # what the second batch gives is kept, although its search is over
+    monkeypatch.setattr(module, "EMBED_SECONDS", 60.0)
+    assert names(await search.ask("brighter, please"))[0] == "set_lamp_level"
+    assert len(search._meaning) == 7  # type: ignore[arg-type]
 
 
 async def test_more_tools_than_vectors_are_kept_are_searched_by_words(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, assert_type
 
 from callgate import (
@@ -72,6 +73,18 @@ def not_negative(answer: int) -> None:
 
 CHECKS: list[AnswerCheck] = [not_negative]
 assert_type(AnswerType(int, CHECKS).schema, dict[str, Any])
+
+
+def embed(texts: list[str]) -> list[list[float]]:
+    return [[1.0] for _ in texts]
+
+
+async def embed_elsewhere(texts: Sequence[str]) -> list[tuple[float, ...]]:
+    return [(1.0, 2.0) for _ in texts]
+
+
+Runtime([plain], embed=embed)
+assert_type(Runtime([plain], embed=embed_elsewhere).search_tools(["rain", "mail"], limit=3), SearchResult)
 
 
 async def approve(request: ApprovalRequest) -> Allow | Deny:

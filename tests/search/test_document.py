@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from callgate.search.document import document_text, name_text, parameter_texts, profile_of
+from callgate.search.document import document_text, meaning_text, name_text, parameter_texts, profile_of
 from callgate.tools import Tool, tool
 
 
@@ -41,6 +41,14 @@ def test_category_parameters_and_examples_are_read_and_limitations_are_not() -> 
     words = set(document_text(get_price).replace(".", "").split())
     assert {"Finance", "Price", "symbol", "ticker", "currency", "letters", "Apple", "quotes"} <= words
     assert not {"bonds", "secret"} & words
+
+
+def test_an_encoder_reads_the_name_first_and_no_empty_space() -> None:
+    schema = {"type": "object", "properties": {"to": {"type": "string", "description": "Its  reader."}}}
+    tool = made(
+        "post_send_mail", "Sends\n\n  one.", schema, server="post", server_tool="sendMail", capabilities=["e-mail"]
+    )
+    assert meaning_text(tool) == "post sendMail: e-mail Sends one. to Its reader."
 
 
 def test_parameters_are_read_wherever_they_are() -> None:
