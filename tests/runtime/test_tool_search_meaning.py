@@ -16,6 +16,7 @@ import anyio.lowlevel
 import pytest
 
 from callgate import ConfigurationError, InvalidArguments, Runtime, SyncRuntime, Tool
+from callgate.agent.planning.fallback_plan import names_found
 from callgate.runtime.discovery import meaning as module
 from callgate.runtime.discovery.meaning import BATCH, Meaning
 from callgate.runtime.discovery.search import ToolSearch
@@ -156,10 +157,23 @@ async def test_tools_are_embedded_once_in_batches_and_only_for_searches_by_words
     assert embed.texts[-2:] == ["brighter", "set_lamp_level: Sets the level of a lamp. level"]
 
 
+async def test_a_search_by_words_never_asks_and_the_planner_s_rules_use_it() -> None:
+    embed = Counted()
+    runtime = Runtime(TOOLS, sandbox=None, embed=embed)
+    result = runtime.search.by_words("level")
+    assert (names(result), result.note) == (["set_lamp_level"], "")
+    assert names_found(runtime, "level", ["set_lamp_level"]) == ["set_lamp_level"]
+    assert embed.calls == []
+
+
 async def test_long_texts_are_cut_and_empty_registries_ask_nothing() -> None:
     embed = Counted()
     await searching(embed, *things(1, "long " * 9_000)).ask("dark " * 9_000)
     assert max(map(len, embed.texts)) == 2_000
+    search = searching(embed)
+    for ending in "ab":
+        assert names(await search.ask("dark " * 500 + ending))[0] == "set_lamp_level"
+    assert sum(text.startswith("dark") for text in embed.texts) == 2, "what is cut is the same query"
     embed.calls.clear()
     assert ToolSearch(Registry(), meaning=Meaning(embed)).find("brighter").found == ()
     assert embed.calls == []
@@ -316,7 +330,9 @@ async def test_tools_that_take_longer_than_a_search_waits_are_ready_for_a_later_
 
 async def test_more_tools_than_vectors_are_kept_are_searched_by_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_VECTORS", 2)
-    assert (await searching(Counted()).ask("level")).note == "searched by words alone: the embedder has failed"
+    result = await searching(Counted()).ask("level")
+    assert names(result) == ["set_lamp_level"]
+    assert result.note == "searched by words alone: there are 3 tools, and vectors of 2 are kept at most"
 
 
 def test_what_is_no_function_is_refused() -> None:

@@ -44,7 +44,7 @@ def names_found(runtime: Runtime, words: str, among: Collection[str], most: int 
     if not among or not words.strip():
         return []
     try:
-        result = runtime.search_tools(words[:_MAX_WORDS], limit=most, among=list(among))
+        result = runtime.search.by_words(words[:_MAX_WORDS], limit=most, among=list(among))
     except InvalidArguments:  # the words have nothing to search for
         return []
     return [each.tool.name for each in result.found]

@@ -135,6 +135,8 @@ class Meaning:
                 if {len(each) for each in asked.values()} != {tools.size_bytes}:
                     raise ValueError("the embedder gave vectors of different lengths")
                 return Meant(await anyio.to_thread.run_sync(_likes, tools, asked))
+        except ConfigurationError as error:
+            return _by_words(str(error))
         except TimeoutError:
             if self.made > before:
                 return _by_words(f"the vectors of all tools are not made yet; {self.made:,} are")
@@ -155,23 +157,26 @@ class Meaning:
 
     async def tools(self, moment: object, texts: Callable[[], list[str]]) -> Directions:
         """The directions of the tools by place: see `ask`. Waits as long as it takes. Raises what the embedder raises,
-        and `ValueError` or `TypeError` if it gives something else than vectors."""
+        `ValueError` or `TypeError` if it gives something else than vectors, `ConfigurationError` for too many tools."""
         if not self._generation:
             await self._queries(())
         turn = self._of_loop()[0]
         async with turn:  # several searches do not embed the same tools
-            generation, ready = self._ready.get(moment, (b"", None))
-            if ready is not None and generation == self._generation:
+            generation = self._generation
+            made_for, ready = self._ready.get(moment, (b"", None))
+            if ready is not None and made_for == generation:
                 return ready
             listed = await anyio.to_thread.run_sync(texts)
             keys = [self._key(text) for text in listed]
             wanted = dict(zip(keys, listed, strict=True))
             if len(wanted) > MAX_VECTORS:
-                raise ValueError(f"there are {len(wanted):,} tools, and at most {MAX_VECTORS:,} vectors are kept")
+                raise ConfigurationError(
+                    f"there are {len(wanted):,} tools, and vectors of {MAX_VECTORS:,} are kept at most"
+                )
             while missing := self._missing(wanted):
                 await self._embedded([wanted[key] for key in missing], missing)
             made = await anyio.to_thread.run_sync(self._directions, keys)
-            self._ready[moment] = self._generation, made
+            self._ready[moment] = generation, made
             return made
 
     def _missing(self, keys: Iterable[str]) -> list[str]:
@@ -187,8 +192,10 @@ class Meaning:
 
     async def _queries(self, queries: Collection[str]) -> dict[str, bytes]:
         """The directions of the queries. The first call of all asks for the probe as well."""
-        wanted = {query: self._asked.get(query) for query in queries} if self._generation else dict.fromkeys(queries)
-        new = [query for query, known in wanted.items() if known is None]
+        with self._lock:
+            known = {query: self._asked.get(query[:_MAX_CHARACTERS]) for query in queries}
+        wanted = known if self._generation else dict.fromkeys(queries)
+        new = [query for query, each in wanted.items() if each is None]
         probe = [] if self._generation else [_PROBE]
         if new or probe:
             made = await self._embedded([*probe, *new])
@@ -196,7 +203,7 @@ class Meaning:
                 if probe:
                     self._begin(made[0])
                 for query, each in zip(new, made[len(probe) :], strict=True):
-                    self._asked.keep(query, each)
+                    self._asked.keep(query[:_MAX_CHARACTERS], each)
                     wanted[query] = each
         return cast("dict[str, bytes]", wanted)
 

@@ -127,7 +127,7 @@ class ToolSearch:
             stopped.set()
 
     def find(self, query: Query = "", **options: Unpack[FindOptions]) -> SearchResult:
-        """The tools that match a query, the best first.
+        """The tools that match a query, the best first. With an embedder it blocks until that has answered, or for 5 s.
 
         Args:
             query: what the tool should do, in words; the first 4,000 characters count. May be empty with `server`,
@@ -151,10 +151,15 @@ class ToolSearch:
             meant = self._meaning.ask_now(snapshot, snapshot.meaning_texts, queries)
         return self._find(snapshot, query, meant=meant, **options)
 
+    def by_words(self, query: Query = "", **options: Unpack[FindOptions]) -> SearchResult:
+        """`find` without the embedder: waits for nothing."""
+        return self._find(self._of(self._registry.vocabulary()), query, **options)
+
     async def prepare(self) -> None:
         """Make the vectors of all tools now, so that no search has to wait for them. Does nothing without an embedder.
 
-        Raises what the embedder raises; `ValueError` or `TypeError` if it gives something else than vectors.
+        Raises what the embedder raises; `ValueError` or `TypeError` if it gives something else than vectors;
+        `ConfigurationError` if there are more than 8,192 tools.
         """
         snapshot = await anyio.to_thread.run_sync(self._of, self._registry.vocabulary())
         if self._meaning is not None and snapshot.tools:
