@@ -74,6 +74,13 @@ class Meant:
     """Why the search goes by words alone."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Later:
+    """What a function gave that is not async and returns a coroutine; trio lets no thread return a coroutine itself."""
+
+    later: Awaitable[Vectors]
+
+
 class Meaning:
     """The vectors of one embedder; the `Notes` of a file of vectors. Used from several threads.
 
@@ -240,18 +247,18 @@ class Meaning:
             if self._at_work >= 2 * _MAX_THREADS:
                 raise TimeoutError("earlier calls of the embedder have not ended")
             threads = self._of_loop()[1]
-            given = await anyio.to_thread.run_sync(self._called, texts, keys, abandon_on_cancel=True, limiter=threads)
-            if not inspect.isawaitable(given):
-                return cast("list[bytes]", given)
-            given = await given
+            made = await anyio.to_thread.run_sync(self._called, texts, keys, abandon_on_cancel=True, limiter=threads)
+            if isinstance(made, list):
+                return made
+            given = await made.later
         return await anyio.to_thread.run_sync(partial(self._taken, texts, keys, given))
 
-    def _called(self, texts: list[str], keys: Sequence[str]) -> Any:
+    def _called(self, texts: list[str], keys: Sequence[str]) -> list[bytes] | _Later:
         with self._lock:
             self._at_work += 1
         try:
             given = self._embed(texts)
-            return given if inspect.isawaitable(given) else self._taken(texts, keys, given)
+            return _Later(given) if inspect.isawaitable(given) else self._taken(texts, keys, given)
         finally:
             with self._lock:
                 self._at_work -= 1
