@@ -8,6 +8,7 @@ guest. Knows nothing of the other sandbox.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
@@ -29,8 +30,10 @@ def main() -> NoReturn:
     - ``pipes``: paths of the wire to the guest, the wire from it, and its output;
     - ``confine``: whether it confines itself; ``allowance``, ``packages``, ``preimport``, ``folder`` (its own).
 
-    Says ``ready PID`` and ``ended JSON``. Never returns.
+    Says ``callgate-ready PID`` and ``callgate-ended STATUS CPU PEAK``: seconds and bytes. Never returns.
     """
+    said = os.dup(1)  # whatever the modules of `preimport` do to stdout
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # the host may ignore it, and its children inherit that
     settings = json.loads(sys.argv.pop())
     incoming, outgoing, output = settings["pipes"]
     ways = (incoming, os.O_RDONLY), (outgoing, os.O_WRONLY), (output, os.O_WRONLY)
@@ -38,17 +41,20 @@ def main() -> NoReturn:
     for fd in fds:
         os.set_blocking(fd, True)
     serve = _confined(settings, fds) if settings["confine"] else _limited(settings, fds)
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            stream.flush()  # or the guest would write it to its wire
     parent = os.getpid()
     child = os.fork()
     if child == 0:
         serve(parent)
     for fd in fds:
         os.close(fd)
-    _say(f"ready {child}")
+    _say(said, f"ready {child}")
     threading.Thread(target=_end_with_the_host, args=(child,), daemon=True).start()
     _, status, usage = os.wait4(child, 0)
-    used = {"cpu": usage.ru_utime + usage.ru_stime, "peak": usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)}
-    _say("ended " + json.dumps({"status": os.waitstatus_to_exitcode(status), **used}))
+    peak = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    _say(said, f"ended {os.waitstatus_to_exitcode(status)} {usage.ru_utime + usage.ru_stime:.6f} {peak}")
     os._exit(0)
 
 
@@ -57,8 +63,8 @@ def _end_with_the_host(child: int) -> None:
     os.kill(child, signal.SIGKILL)
 
 
-def _say(line: str) -> None:
-    os.write(1, line.encode() + b"\n")
+def _say(fd: int, line: str) -> None:
+    os.write(fd, f"\ncallgate-{line}\n".encode())  # others may have said half a line
 
 
 def _confined(settings: dict[str, Any], fds: list[int]) -> Any:

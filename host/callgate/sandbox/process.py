@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import logging
 import math
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Self
@@ -25,20 +27,57 @@ from callgate.errors import SandboxCrashed, SandboxUnavailable
 from .backend import Allowance, GuestExit, Usage, guest_command, inherited_environment, python_here
 from .pipes import Pipes, ProcessGuest, make_pipes
 
-__all__ = ["Child", "ChildGuest", "ProcessBackend", "remove_abandoned", "scratch_folder", "started"]
+__all__ = [
+    "Child", "ChildGuest", "ProcessBackend", "remove", "remove_abandoned", "remove_scratch", "scratch_folder",
+    "started",
+]  # fmt: skip
+
+_log = logging.getLogger(__name__)
 
 _GONE_SECONDS = 10.0
 _LOOK_SECONDS = 0.004
 """How often a child that was killed is looked at, at most: macOS has no pidfds to wait for."""
+_REMOVE_SECONDS = (0.0, 0.05, 0.2, 1.0)
+_RM_SECONDS = 60.0
 _PEAK_UNIT = 1 if sys.platform == "darwin" else 1024
 """Bytes in which getrusage(2) counts memory."""
 
 
 def scratch_folder(name: str) -> tempfile.TemporaryDirectory[str]:
-    """A new folder for a guest of the sandbox `name`. Blocks shortly."""
-    folder = tempfile.TemporaryDirectory(prefix=f"callgate-{name}-{os.getpid()}-")
+    """A new folder for a guest of the sandbox `name`; `remove` removes it. Blocks shortly."""
+    folder = tempfile.TemporaryDirectory(prefix=f"callgate-{name}-{os.getpid()}-", ignore_cleanup_errors=True)
     os.chmod(folder.name, 0o700)  # whatever the umask
     return folder
+
+
+def remove(folder: str) -> bool:
+    """Remove a folder, whatever a program that has ended has put there. Returns whether it is gone.
+
+    `tempfile.TemporaryDirectory.cleanup` is not for this: a tree that is deeper than Python's recursion stops it, and
+    before Python 3.12.1 it follows symbolic links when it changes modes. Blocks: call it in a thread.
+    """
+    for pause in _REMOVE_SECONDS:
+        with contextlib.suppress(OSError, RecursionError):
+            shutil.rmtree(folder)
+        if not os.path.lexists(folder):
+            return True
+        time.sleep(pause)  # the last processes of the guest may just be ending
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            for command in (["chmod", "-R", "u+rwx"], ["rm", "-rf"]):  # neither follows links, nor minds the depth
+                subprocess.run(
+                    [*command, "--", folder], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False,
+                    timeout=_RM_SECONDS,
+                )  # fmt: skip
+    return not os.path.lexists(folder)
+
+
+async def remove_scratch(scratch: tempfile.TemporaryDirectory[str]) -> None:
+    """Remove a guest's folder without blocking the event loop, and tell its owner. Shielded from cancellation."""
+    with anyio.CancelScope(shield=True):
+        if await anyio.to_thread.run_sync(remove, scratch.name):
+            scratch.cleanup()
+        else:
+            _log.warning("the folder %s of a guest could not be removed: the next start tries again", scratch.name)
 
 
 def remove_abandoned(name: str) -> None:
@@ -46,14 +85,14 @@ def remove_abandoned(name: str) -> None:
     for folder in Path(tempfile.gettempdir()).glob(f"callgate-{name}-*-*"):
         host = folder.name.split("-")[2]
         with contextlib.suppress(OSError):
-            if host.isdigit() and folder.stat().st_uid == os.geteuid() and not _is_there(int(host)):
-                shutil.rmtree(folder)
+            if host.isdecimal() and folder.lstat().st_uid == os.geteuid() and not _is_there(int(host)):
+                remove(str(folder))
 
 
 def _is_there(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
         pass
@@ -80,6 +119,7 @@ class Child:
                 # `Popen.poll` would throw away what the kernel says of its usage
                 pid, status, spent = os.wait4(self.pid, os.WNOHANG)
             except ChildProcessError:  # this process ignores SIGCHLD
+                self._process.returncode = 0  # or Popen would go on looking for the number
                 self.exit = GuestExit(None, None, "nobody knows how it ended, since SIGCHLD is ignored")
                 return True
             if pid:
@@ -176,7 +216,7 @@ class ChildGuest(ProcessGuest):
         if not await self._child.end(_GONE_SECONDS) or self._child.exit is None:
             raise SandboxCrashed(f"process {self.pid} was killed and is still there after {_GONE_SECONDS:g} s")
         self.exited(self.told(self._child.exit))
-        self._scratch.cleanup()
+        await remove_scratch(self._scratch)
 
     def told(self, exit: GuestExit) -> GuestExit:
         """How the guest ended, from how the child did."""
@@ -233,7 +273,7 @@ class ProcessBackend:
             child = started(self.name, command, stdio, folder=scratch.name, env=env, limit=limit)
         except BaseException:
             pipes.close()
-            scratch.cleanup()
+            await remove_scratch(scratch)
             raise
         guest = ChildGuest(child, pipes, scratch)
         guest.began(child.pid, -1)

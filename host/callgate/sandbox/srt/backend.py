@@ -13,12 +13,15 @@ the guest's folder: their ends are the guest's alone.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
@@ -29,17 +32,27 @@ from callgate.errors import SandboxCrashed, SandboxUnavailable
 from callgate.sandbox.backend import Allowance, guest_command, hash_seed, python_here
 from callgate.sandbox.packages import checked
 from callgate.sandbox.pipes import FILES_HINT, open_pipes
-from callgate.sandbox.process import Child, remove_abandoned, scratch_folder, started
+from callgate.sandbox.process import Child, remove_abandoned, remove_scratch, scratch_folder, started
 from callgate.sandbox.self_test import SELF_TEST_ALLOWANCE, check_from_outside, prove
 
-from .guest import SrtGuest, Words
-from .settings import INSTALL, missing, settings_of
+from .guest import SrtGuest, Words, number_here
+from .settings import INSTALL, missing, real_python, settings_of
 
 __all__ = ["OPEN_TO", "SrtBackend"]
 
 _LINUX = sys.platform == "linux"
 _READY_SECONDS = 20.0
 _GONE_SECONDS = 10.0
+_DESCRIPTORS = 16
+_MOST_FOLDER_BYTES = 72 if _LINUX else 80
+"""srt makes Unix sockets in a guest's folder, whose paths have 107 bytes at most, 103 on macOS."""
+_FOLDER = re.compile(r"[\w ./~@%+=$!*-]+")
+"""Paths that srt's options for bwrap and socat can say, without their quotes and without patterns of files."""
+WATCHED = """exec 3<&0
+{ read -r end; kill -9 -$$; } <&3 3<&- >/dev/null 2>&1 &
+exec "$@" 3<&-"""
+"""Runs a command, and at the end of stdin kills its process group: the host is gone, or has no more need of it. The
+guest's parent sees that end, too, but a program may have stopped it."""
 OPEN_TO = frozenset({"make a socket", "execute a program"})
 """Attempts of the self-test that succeed under srt alone. A socket there leads to nothing, and a program that is
 executed is confined as this one is."""
@@ -106,8 +119,9 @@ class SrtBackend:
 
     async def __aexit__(self, *_: object) -> None:
         with anyio.CancelScope(shield=True):
-            for guest in self._guests:
-                await guest.aclose()
+            async with contextlib.AsyncExitStack() as closing:  # all of them, even if one cannot be closed
+                for guest in self._guests:
+                    closing.push_async_callback(guest.aclose)
 
     async def open(self, allowance: Allowance) -> SrtGuest:
         """See `Backend`."""
@@ -116,12 +130,19 @@ class SrtBackend:
         return guest
 
     async def _open(self, allowance: Allowance, *, confine: bool) -> SrtGuest:
-        srt = shutil.which("srt")
-        if srt is None:
+        srt = _absolute("srt")
+        if not srt:
             raise SandboxUnavailable(f"sandbox 'srt' needs a command that is not here: srt ({INSTALL['srt']})")
+        try:
+            return await self._open_srt(allowance, srt, confine)
+        except OSError as error:
+            few = error.errno in (errno.EMFILE, errno.ENFILE)
+            raise SandboxCrashed(f"srt has no guest: {error}{FILES_HINT if few else ''}") from error
+
+    async def _open_srt(self, allowance: Allowance, srt: str, confine: bool) -> SrtGuest:
         async with contextlib.AsyncExitStack() as undo:
-            scratch = scratch_folder(self.name)
-            undo.callback(scratch.cleanup)
+            _require_descriptors()
+            scratch = _scratch(undo, self.name)
             folder = os.path.join(scratch.name, "own")
             os.mkdir(folder)
             incoming, outgoing, output = paths = [os.path.join(folder, name) for name in ("in", "out", "err")]
@@ -136,27 +157,34 @@ class SrtBackend:
                 "pipes": paths, "folder": folder, "packages": self._packages, "preimport": self._preimport,
                 "confine": confine, "allowance": asdict(allowance),
             }  # fmt: skip
-            command = guest_command("from callgate_guest.within import main; main()")
-            env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": scratch.name, "TMPDIR": scratch.name}
+            command = guest_command("from callgate_guest.within import main; main()", executable=real_python())
+            # srt's working directory is the guest's own: no command is looked up there
+            path = os.pathsep.join(map(os.path.abspath, os.environ.get("PATH", os.defpath).split(os.pathsep)))
+            env = {"PATH": path, "HOME": scratch.name, "TMPDIR": scratch.name} | hash_seed(self._replays)
+            fds = [_opened(undo, path, os.O_RDONLY | os.O_NONBLOCK) for path in (outgoing, output)]
+            watched = ["/bin/sh", "-c", WATCHED, "sh", srt, "--settings", settings, "--", *command, json.dumps(told)]
+            ours, theirs = os.pipe()
             try:
-                fds = [_opened(undo, path, os.O_RDONLY | os.O_NONBLOCK) for path in (outgoing, output)]
-                (ours, theirs), (stdin, life) = os.pipe(), os.pipe()
-                words = Words(ours, life)
-                undo.callback(words.close)
-                stdio = [stdin, theirs, theirs]
-            except OSError as error:
-                raise SandboxCrashed(f"no pipes for a new guest: {error.strerror}{FILES_HINT}") from error
-            child = started(
-                self.name, [srt, "--settings", settings, "--", *command, json.dumps(told)], stdio, folder=folder,
-                env=env | hash_seed(self._replays),
-            )  # fmt: skip
+                stdin, life = os.pipe()
+            except OSError:
+                os.close(ours)
+                os.close(theirs)
+                raise
+            words = Words(ours, life)
+            undo.callback(words.close)
+            child = started(self.name, watched, [stdin, theirs, theirs], folder=folder, env=env)
             undo.push_async_callback(_ended, child)
-            pid = await words.line("ready", _READY_SECONDS)
-            if pid is None:
+            ready = await words.line(r"ready (\d{1,9})", _READY_SECONDS)
+            if ready is None:
                 why = words.said.decode("utf-8", "replace").strip() or f"it was not ready in {_READY_SECONDS:g} s"
-                raise SandboxUnavailable(f"srt could not start a guest: {why[:2000]}")
+                raise SandboxUnavailable(f"srt could not start a guest: {why[-2000:]}")
+            pid = number_here(int(ready[0]), child.pid) if _LINUX else int(ready[0])
+            pidfd = -1
+            if _LINUX and pid:
+                pidfd = os.pidfd_open(pid)
+                undo.callback(os.close, pidfd)
             fds.append(_opened(undo, incoming, os.O_WRONLY | os.O_NONBLOCK))
-            guest = SrtGuest(child, open_pipes(*fds), scratch, int(pid), words)
+            guest = SrtGuest(child, open_pipes(*fds), scratch, pid, pidfd, words)
             undo.pop_all()
         return guest
 
@@ -185,6 +213,31 @@ class SrtBackend:
         """Run the self-test in a guest that confines itself. Raises `SandboxUnavailable`."""
         guest = await self._open(SELF_TEST_ALLOWANCE, confine=True)
         await prove(guest, while_it_lives=lambda: check_from_outside(guest.pid))
+
+
+def _scratch(undo: contextlib.AsyncExitStack, name: str) -> tempfile.TemporaryDirectory[str]:
+    """A folder for a guest, whose path srt can work with. Raises `SandboxUnavailable`."""
+    scratch = scratch_folder(name)
+    undo.push_async_callback(remove_scratch, scratch)
+    if len(os.fsencode(scratch.name)) > _MOST_FOLDER_BYTES or not _FOLDER.fullmatch(scratch.name):
+        raise SandboxUnavailable(
+            f"srt cannot work in {scratch.name!r}, whose path is too long or has special characters: "
+            "set TMPDIR to another folder, such as /tmp"
+        )
+    return scratch
+
+
+def _absolute(command: str) -> str:
+    """Where a command is, even if the PATH says it from the working directory. Empty if it is nowhere."""
+    found = shutil.which(command)
+    return os.path.abspath(found) if found else ""
+
+
+def _require_descriptors() -> None:
+    """Raises `OSError` without enough descriptors for a start: before anything is made, whose removal needs some."""
+    with contextlib.ExitStack() as undo:
+        for _ in range(_DESCRIPTORS):
+            undo.callback(os.close, os.open(os.devnull, os.O_RDONLY))
 
 
 def _opened(undo: contextlib.AsyncExitStack, path: str, flags: int) -> int:

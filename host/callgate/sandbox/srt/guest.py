@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import sys
@@ -12,16 +11,17 @@ from pathlib import Path
 
 import anyio
 
-from callgate.sandbox.backend import GuestExit, Usage, guest_command
+from callgate.sandbox.backend import GuestExit, Usage
 from callgate.sandbox.pipes import Pipes
 from callgate.sandbox.process import Child, ChildGuest
 
-__all__ = ["SrtGuest", "Words"]
+__all__ = ["SrtGuest", "Words", "number_here"]
 
 _LINUX = sys.platform == "linux"
 _SAYS_SECONDS = 2.0
 _GONE_SECONDS = 10.0
 _MOST_WORDS = 1 << 16
+_ENDED = r"ended (-?\d{1,3}) (\d{1,9}\.\d{6}) (\d{1,18})"
 
 
 class Words:
@@ -38,16 +38,23 @@ class Words:
         self.said = b""
         os.set_blocking(fd, False)
 
-    async def line(self, word: str, seconds: float) -> str | None:
-        """The rest of the line that begins with `word`, as soon as it is there; ``None`` if it does not come."""
+    async def line(self, pattern: str, seconds: float) -> tuple[str, ...] | None:
+        """Groups of the line ``callgate-`` and `pattern`, as soon as it is there; ``None`` if it does not come.
+
+        Keeps the last `_MOST_WORDS` bytes alone: modules that are imported ahead may say much.
+        """
+        line = re.compile(rb"^callgate-%s\n" % pattern.encode(), re.MULTILINE)
         with anyio.move_on_after(seconds):
-            while not (found := re.search(rb"^%s (.*)\n" % word.encode(), self.said, re.MULTILINE)):
+            while not (found := line.search(self.said)):
                 await anyio.wait_readable(self._fd)
-                data = os.read(self._fd, _MOST_WORDS)
-                if not data or len(self.said) > _MOST_WORDS:
+                try:
+                    data = os.read(self._fd, _MOST_WORDS)
+                except BlockingIOError:
+                    continue
+                if not data:
                     return None
-                self.said += data
-            return found[1].decode()
+                self.said = (self.said + data)[-_MOST_WORDS:]
+            return tuple(group.decode() for group in found.groups())
         return None
 
     def close(self) -> None:
@@ -62,20 +69,19 @@ class SrtGuest(ChildGuest):
         child: srt.
         pipes: the host's ends of the guest's named pipes.
         scratch: the folder with the guest's folder and settings.
-        pid: the guest's number, as its parent says it.
+        pid: the guest's number here; 0 if unknown.
+        pidfd: its pidfd, which is closed at the end; -1 if it has none.
         words: what its parent says; closed at the end.
     """
 
     def __init__(
-        self, child: Child, pipes: Pipes, scratch: tempfile.TemporaryDirectory[str], pid: int, words: Words
+        self, child: Child, pipes: Pipes, scratch: tempfile.TemporaryDirectory[str], pid: int, pidfd: int, words: Words
     ) -> None:
         super().__init__(child, pipes, scratch)
         self._words = words
         self._last: Usage | None = None
         self._ended: GuestExit | None = None
-        if _LINUX:  # there it counts in a pid namespace of its own
-            pid = _python_below(child.pid)
-        self.began(pid, os.pidfd_open(pid) if _LINUX and pid else -1)
+        self.began(pid, pidfd)
         self.usage()
 
     def usage(self) -> Usage | None:
@@ -87,39 +93,44 @@ class SrtGuest(ChildGuest):
         """See `Guest`. srt's own processes and, on Linux, the whole pid namespace go with it."""
         self.usage()
         super().kill()
-        if not _LINUX and not self._child.has_ended():  # it may lead a group of its own by now
+        if not _LINUX and self.pid > 0 and not self._child.has_ended():  # it may lead a group of its own by now
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(self.pid, 9)
 
     async def end(self) -> None:
         """See `ChildGuest`. Where the guest has ended by itself, its parent says how."""
         if not self.killed and (self._pipes.hung_up or not self.alive):
-            said = await self._words.line("ended", _SAYS_SECONDS)
-            if said is not None:
-                told = json.loads(said)
-                self._ended = GuestExit(told["status"], Usage(told["cpu"], told["peak"]))
+            said = await self._words.line(_ENDED, _SAYS_SECONDS)
+            if said is not None:  # it was seen to use so much at least
+                last = self._last or Usage(0.0, 0)
+                used = Usage(max(float(said[1]), last.cpu_seconds), max(int(said[2]), last.peak_memory_bytes))
+                self._ended = GuestExit(int(said[0]), used)
         self.kill()
         if self._pidfd >= 0:
             with anyio.move_on_after(_GONE_SECONDS):
                 await anyio.wait_readable(self._pidfd)
         await super().end()
-        self._words.close()
+        self._words.close()  # which ends what is left of srt's process group: see `backend.WATCHED`
 
     def told(self, exit: GuestExit) -> GuestExit:
         """How the guest ended: as its parent said, or else as srt did."""
-        return self._ended or GuestExit(exit.status, self._last)
+        return self._ended or GuestExit(exit.status, self._last, exit.reason)
 
 
-def _python_below(pid: int) -> int:
-    """The guest among the processes below srt: the one that runs this Python and has nothing below itself. 0 if there
-    is none."""
-    python = guest_command("")[0].encode()
-    todo = [pid]
+def number_here(pid: int, srt: int) -> int:
+    """The number that a process below srt has in this process's pid namespace, on Linux. 0 if it is not found.
+
+    Args:
+        pid: its number in its own namespace: the innermost, where srt makes several.
+        srt: the process that everything else is below.
+    """
+    found: list[tuple[int, int]] = []  # how many namespaces it is in, and its number here
+    todo = [srt]
     while todo:
         above = todo.pop()
         with contextlib.suppress(OSError):
-            below = Path(f"/proc/{above}/task/{above}/children").read_text().split()
-            todo += map(int, below)
-            if not below and Path(f"/proc/{above}/cmdline").read_bytes().partition(b"\0")[0] == python:
-                return above
-    return 0
+            todo += map(int, Path(f"/proc/{above}/task/{above}/children").read_text().split())
+            numbers = re.search(r"^NSpid:(.*)", Path(f"/proc/{above}/status").read_text(), re.MULTILINE)
+            if numbers and (inner := numbers[1].split())[-1:] == [str(pid)]:
+                found.append((len(inner), above))
+    return max(found, default=(0, 0))[1]

@@ -13,7 +13,7 @@ from typing import Any
 import callgate_guest.wire
 from callgate.sandbox.backend import guest_command
 
-__all__ = ["INSTALL", "missing", "settings_of"]
+__all__ = ["INSTALL", "missing", "real_python", "settings_of"]
 
 INSTALL = {
     "srt": "npm install -g @anthropic-ai/sandbox-runtime",
@@ -35,6 +35,11 @@ def missing() -> list[str]:
     return [name for name in needed if shutil.which(name) is None]
 
 
+def real_python() -> str:
+    """The Python of guests, without symbolic links: on Linux srt shows what one leads to, and not the link."""
+    return os.path.realpath(guest_command("")[0])
+
+
 def settings_of(folder: str, srt: str, packages: str | None) -> dict[str, Any]:
     """srt's settings for one guest.
 
@@ -43,13 +48,13 @@ def settings_of(folder: str, srt: str, packages: str | None) -> dict[str, Any]:
         srt: where srt's command is.
         packages: a folder of packages that the guest may import from.
     """
-    python = guest_command("")[0]
-    shell, socat = shutil.which("bash"), shutil.which("socat")
-    own = [os.path.realpath(srt).partition("/dist/")[0], shell, socat]
+    real = os.path.realpath(srt)  # .../sandbox-runtime/dist/cli.js
+    others = [os.path.abspath(found) for name in ("bash", "socat") if (found := shutil.which(name))]
+    own = [real.rpartition("/dist/")[0] or real, *others]
     base = {"base": sys.base_prefix, "installed_base": sys.base_prefix}
     stdlib = sysconfig.get_path("stdlib", vars=base)
     libraries = sysconfig.get_config_var("LIBDIR") or ""
-    mine = [python, os.path.realpath(python), stdlib, sysconfig.get_config_var("DESTSHARED"), packages, folder]
+    mine = [real_python(), stdlib, sysconfig.get_config_var("DESTSHARED"), packages, folder]
     shared = [os.path.join(libraries, name) for name in _names(libraries) if name.startswith("libpython")]
     guest = str(Path(callgate_guest.wire.__file__).parent)
     reads = [path for path in (*mine, *shared, guest, *own, *_SYSTEM) if path and os.path.exists(path)]
