@@ -256,6 +256,9 @@ def _can_confine() -> bool:
     """Whether a guest here can confine itself: asked of a child process, which is what asks the kernel."""
     known = "syscalls.supported() and landlock.abi()"
     probe = f"from callgate_guest.jail import landlock, syscalls; raise SystemExit(not ({known}))"
-    return (
-        _LINUX and subprocess.run(guest_command(probe, "-S"), env={}, cwd="/", check=False, timeout=20).returncode == 0
-    )
+    if not _LINUX:
+        return False
+    try:
+        return subprocess.run(guest_command(probe, "-S"), env={}, cwd="/", check=False, timeout=20).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
