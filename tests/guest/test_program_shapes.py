@@ -122,7 +122,7 @@ def test_what_a_guest_needs_to_replay_stays_small() -> None:
 
 
 def test_what_a_guest_within_another_sandbox_needs_stays_small() -> None:
-    assert sum(lines_of_code(path.read_text()) for path in sources() if path.name == WITHIN) < 85
+    assert sum(lines_of_code(path.read_text()) for path in sources() if path.name == WITHIN) < 95
 
 
 def test_the_guest_imports_the_standard_library_only() -> None:
