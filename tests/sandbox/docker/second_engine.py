@@ -23,7 +23,7 @@ import pytest
 from callgate.sandbox.docker import image
 from sandbox.docker.certificates import Certificates
 
-__all__ = ["SecondEngine", "second_engine"]
+__all__ = ["Podman", "SecondEngine", "WithCgroupV2", "second_engine"]
 
 SECONDS = 60.0
 SYSTEM = "unix:///var/run/docker.sock"
@@ -57,6 +57,13 @@ class SecondEngine:
             self._listening = socket.socket()
             self.host = f"unix://{folder}/docker.sock"
 
+    def _daemon(self) -> list[str]:
+        return [
+            *("dockerd", "-H", "fd://", "--bridge=none", "--iptables=false", "--ip6tables=false"),
+            *(f"--data-root={self.folder}/data", f"--exec-root={self.folder}/exec"),
+            f"--pidfile={self.folder}/docker.pid",
+        ]
+
     def start(self) -> None:
         """Start it if it does not run, and wait until it answers."""
         if self._process is None:
@@ -73,9 +80,7 @@ class SecondEngine:
                     [
                         # descriptor 3 is where a service finds the socket that it was given
                         *("sh", "-c", 'exec 3<&0 0</dev/null; export LISTEN_FDS=1 LISTEN_PID=$$; exec "$@"', "sh"),
-                        *("unshare", "--net", "dockerd", "-H", "fd://", "--bridge=none", "--iptables=false"),
-                        *("--ip6tables=false", f"--data-root={self.folder}/data", f"--exec-root={self.folder}/exec"),
-                        *(f"--pidfile={self.folder}/docker.pid", *self._options),
+                        *("unshare", "--net", *self._daemon(), *self._options),
                     ],
                     stdin=self._listening.fileno(),
                     stdout=log,
@@ -86,8 +91,8 @@ class SecondEngine:
                 self._listening.close()  # or nobody is refused while it is down
         until = time.monotonic() + SECONDS
         while (status := subprocess.run(self.command("version"), capture_output=True, timeout=SECONDS)).returncode:
-            assert self._process.poll() is None, f"dockerd ended: {self.log()}"
-            assert time.monotonic() < until, f"dockerd does not answer: {status.stderr!r}, {self.log()}"
+            assert self._process.poll() is None, f"the engine ended: {self.log()}"
+            assert time.monotonic() < until, f"the engine does not answer: {status.stderr!r}, {self.log()}"
 
     def command(self, *arguments: str) -> list[str]:
         """A command line of docker's for this engine."""
@@ -184,9 +189,38 @@ class SecondEngine:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+class WithCgroupV2(SecondEngine):
+    """dockerd where version 2 is the only version of cgroups. Controllers that the machine uses in version 1 are in
+    that version alone, so an engine in here may have none of them."""
+
+    def _daemon(self) -> list[str]:
+        mount = 'umount -R /sys/fs/cgroup && mount -t cgroup2 cgroup2 /sys/fs/cgroup && exec "$@"'
+        return ["unshare", "--mount", "sh", "-c", mount, "sh", *super()._daemon()]
+
+
+class Podman(SecondEngine):
+    """podman's service for Docker's API, with a store and locks of its own."""
+
+    def _daemon(self) -> list[str]:
+        # crun does not run on a machine with both versions of cgroups, runc does
+        settings = (
+            f'[engine]\ncgroup_manager = "cgroupfs"\nevents_logger = "none"\nlock_type = "file"\nruntime = "runc"\n'
+            f'tmp_dir = "{self.folder}/tmp"\n'
+        )
+        (self.folder / "containers.conf").write_text(settings)
+        return [
+            *("env", f"CONTAINERS_CONF={self.folder}/containers.conf", "podman", f"--root={self.folder}/data"),
+            *(f"--runroot={self.folder}/exec", "system", "service", "--time=0"),
+        ]
+
+
 @contextlib.contextmanager
 def second_engine(
-    *options: str, tcp: bool = False, tls: Certificates | None = None, files: dict[str, str] | None = None
+    *options: str,
+    tcp: bool = False,
+    tls: Certificates | None = None,
+    files: dict[str, str] | None = None,
+    kind: type[SecondEngine] = SecondEngine,
 ) -> Iterator[SecondEngine]:
     """An engine of one's own, running; skips where this user cannot start one.
 
@@ -195,16 +229,18 @@ def second_engine(
         tcp: listen at a port of 127.0.0.1 instead of a unix socket.
         tls: the same, with TLS, for the clients that these certificates know.
         files: to write into its folder first.
+        kind: what it is; podman has neither `tls` nor options of dockerd.
     """
-    if os.geteuid() != 0 or shutil.which("dockerd") is None or shutil.which("docker") is None:
-        reason = "a second engine needs root, dockerd and docker"
+    daemon = "podman" if kind is Podman else "dockerd"
+    if os.geteuid() != 0 or shutil.which(daemon) is None or shutil.which("docker") is None:
+        reason = f"a second engine needs root, {daemon} and docker"
         if os.environ.get("CI") == "true" and os.geteuid() == 0:
             pytest.fail(reason)
         pytest.skip(reason)
     folder = Path(tempfile.mkdtemp(prefix="callgate-engine-"))  # short: a socket's path is at most 108 bytes
     for name, text in (files or {}).items():
         (folder / name).write_text(text.replace("{folder}", str(folder)))
-    engine = SecondEngine(folder, options, tcp=tcp or tls is not None, tls=tls)
+    engine = kind(folder, options, tcp=tcp or tls is not None, tls=tls)
     try:
         engine.start()
         yield engine

@@ -35,6 +35,7 @@ from .files import Given, measured, room
 from .guest import ContainerGuest
 from .hardening import LIMITS, ContainerSettings, missing_limits, runtimes_of
 from .image import DEFAULT_TAG, ImageFacts, usable
+from .podman import about, is_podman
 from .sweep import enter, labels, leave, sweep
 
 __all__ = ["DockerBackend"]
@@ -311,17 +312,24 @@ class DockerBackend:
     async def _settle(self, engine: Engine) -> None:
         """Check that the engine has the runtime and the image. Containers are made of the image's id, since its name
         may be given to another image later."""
-        info = await engine.call("info")
-        for key in missing_limits(info):
+        version, info = await about(engine)
+        missing = missing_limits(info)
+        for key in missing:
             logger.warning("the Docker engine at %s cannot limit %s (%s)", engine.host, *LIMITS[key])
-        runtime, known = self._wanted.runtime, runtimes_of(info)
-        if runtime is not None and runtime not in known and not runtime.startswith("io.containerd."):
+        settings, runtime, known = self._wanted, self._wanted.runtime, runtimes_of(info)
+        if "CpuCfsQuota" in missing:
+            settings = replace(settings, cpus=None)
+        if is_podman(version):
+            self._must_suit_podman(engine, known[0])
+            rootless = "name=rootless" in info["SecurityOptions"]
+            settings = replace(settings, runtime=None, engine="rootless podman" if rootless else "podman")
+        elif runtime is not None and runtime not in known and not runtime.startswith("io.containerd."):
             raise ConfigurationError(
                 f"the Docker engine at {engine.host} has no runtime {runtime!r}; it has: {', '.join(known)}. "
                 "Install it and name it in the engine's daemon.json"
             )
         image = await usable(engine, self._wanted.image)
-        self._settings = replace(self._wanted, image=image.id)
+        self._settings = replace(settings, image=image.id)
         self.packages = tuple(each.replace("==", " ") for each in image.packages)
         if engine.host.startswith("unix://"):  # then most likely of this machine
             here = {name: path for name, path in self._wanted.folders if os.path.isdir(path)}  # noqa: ASYNC240
@@ -329,7 +337,22 @@ class DockerBackend:
         if self._packages is not None:
             self._check(self._packages, engine, image, str(info.get("Architecture", "")))
             self.packages = tuple(dict.fromkeys((*self._packages.shown, *self.packages)))
-        self._about["runtime"] = runtime or info.get("DefaultRuntime")
+        used = runtime or info.get("DefaultRuntime")
+        self._about["runtime"] = f"podman, {used}" if is_podman(version) else used
+
+    def _must_suit_podman(self, engine: Engine, default: str) -> None:
+        """Raises `ConfigurationError` if podman would ignore what the operator asks for."""
+        if self._wanted.runtime not in (None, default):
+            raise ConfigurationError(
+                f"podman at {engine.host} runs every container with {default}, whatever runtime is asked for: start "
+                f"its service with `podman --runtime {self._wanted.runtime} system service`, or leave out the runtime"
+            )
+        for name, path in self._wanted.folders:
+            if engine.host.startswith("unix://") and not os.path.isdir(path):
+                raise ConfigurationError(
+                    f"folders: {name!r}: {path} is not on this machine, and podman at {engine.host} would make an "
+                    "empty folder there: make the folder, or name another"
+                )
 
     def _check(self, packages: Packages, engine: Engine, image: ImageFacts, machine: str) -> None:
         """Raises `ConfigurationError` if guests of the image cannot import from a folder of this machine."""

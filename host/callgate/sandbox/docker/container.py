@@ -207,7 +207,7 @@ def _create(api: Any, settings: ContainerSettings, allowance: Allowance, room: i
         stdin_open=True,
         network_disabled=True,
         host_config=api.create_host_config(**container_options(allowance, settings, room)),
-        healthcheck={"test": ["NONE"]},
+        healthcheck={"test": ["NONE"]} if settings.engine == "docker" else None,  # see `podman`
         name=f"callgate-{secrets.token_hex(6)}",
         stop_timeout=1,
         use_config_proxy=False,  # a guest must not see a proxy's password

@@ -25,6 +25,7 @@ from .backend import DockerBackend
 from .engine import Engine, EngineRefused, EngineUnreachable, late, within
 from .hardening import HARDENED, LIMITS, missing_limits, runtimes_of
 from .image import ImageFacts, ImageUnusable, usable
+from .podman import about, is_podman
 
 __all__ = ["DockerReport", "examine_docker", "look_at", "must_be_ready"]
 
@@ -107,7 +108,7 @@ async def _look() -> DockerReport:
     try:
         engine = await Engine.connect()
         try:
-            report = look_at(await engine.call("version"), await engine.call("info"))
+            report = look_at(*await about(engine))
             reason = ""
             try:
                 fact = Fact("image", True, _image_line(await usable(engine)))
@@ -133,9 +134,10 @@ def _image_line(image: ImageFacts) -> str:
 
 
 def look_at(version: dict[str, Any], info: dict[str, Any]) -> DockerReport:
-    """Read an engine's answers to ``GET /version`` and ``GET /info``: facts, what it lacks, why ``auto`` leaves it."""
+    """Read an engine's answers, as `podman.about` gives them: facts, what it lacks, why ``auto`` leaves it."""
     options = [str(option) for option in info.get("SecurityOptions") or ()]
     rootless = "name=rootless" in options
+    make = "podman " if is_podman(version) else ""
     seccomp, limits = _seccomp(options), _limits(info, rootless=rootless)
     obstacles = [f"it cannot limit {LIMITS[key][0]}" for key in _HARD_LIMITS if key in missing_limits(info)]
     if seccomp.ok is False:
@@ -148,7 +150,7 @@ def look_at(version: dict[str, Any], info: dict[str, Any]) -> DockerReport:
     return DockerReport(
         obstacles=[f"{each} (sandbox='docker' takes the engine all the same)" for each in obstacles],
         facts=[
-            Fact("engine", True, f"{version.get('Version')}, API {version.get('ApiVersion')}, {where}"),
+            Fact("engine", True, f"{make}{version.get('Version')}, API {version.get('ApiVersion')}, {where}"),
             Fact("runs as", None, "an unprivileged user (rootless)" if rootless else "root"),
             Fact("runtimes", None, f"{', '.join(runtimes_of(info))}; default: {answer('DefaultRuntime')}"),
             seccomp,

@@ -7,9 +7,11 @@ Benchmark, chapter 5.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from callgate.sandbox.backend import Allowance
+
+from .podman import for_podman
 
 __all__ = [
     "HARDENED",
@@ -58,7 +60,8 @@ LIMITS = {
 
 
 def missing_limits(info: dict[str, Any]) -> list[str]:
-    """Keys of `LIMITS` that an engine does not report. The engine itself leaves these limits out of a container."""
+    """Keys of `LIMITS` that an engine does not report. Docker leaves these limits out of a container, and refuses one
+    that asks for ``CpuCfsQuota``."""
     return [key for key in LIMITS if info.get(key) is not True]
 
 
@@ -82,23 +85,25 @@ class ContainerSettings:
         image: name or id of the image.
         runtime: the engine's name of the runtime; ``None`` is its default.
         per: "run" for a container that serves one guest, "tenant" for one that serves guest after guest.
-        cpus: processors that a container may use at a time.
+        cpus: processors that a container may use at a time; ``None`` if the engine cannot limit them.
         preimport: modules imported ahead.
         labels: labels of the containers, by which `sweep` finds them.
         folders: folders of the engine's machine, by their names below /input.
         packages: a folder of packages on the engine's machine, for /packages.
         replays: see `callgate.sandbox.backend.hash_seed`.
+        engine: the make of the engine, which decides how an option is written.
     """
 
     image: str
     runtime: str | None
     per: str
-    cpus: float
+    cpus: float | None
     preimport: tuple[str, ...]
     labels: dict[str, str] = field(default_factory=dict)
     folders: tuple[tuple[str, str], ...] = ()
     packages: str | None = None
     replays: bool = False
+    engine: Literal["docker", "podman", "rootless podman"] = "docker"
 
 
 def container_options(allowance: Allowance, settings: ContainerSettings, room: int = 0) -> dict[str, Any]:
@@ -119,7 +124,6 @@ def container_options(allowance: Allowance, settings: ContainerSettings, room: i
         "pids_limit": allowance.max_processes + _SUPERVISOR_PROCESSES + (_OWN_KERNEL_PROCESSES if own_kernel else 0),
         "mem_limit": memory,
         "memswap_limit": memory,
-        "nano_cpus": int(settings.cpus * 1e9),
         "log_config": {"Type": "none", "Config": {}},
         "auto_remove": True,
         "init": False,
@@ -130,6 +134,8 @@ def container_options(allowance: Allowance, settings: ContainerSettings, room: i
             {"Name": "fsize", "Soft": largest, "Hard": largest},  # the guest's own is lower: `jail.rlimits`
         ],
     }
+    if settings.cpus is not None:
+        options["nano_cpus"] = int(settings.cpus * 1e9)
     if settings.per == "run":
         size = f"size={allowance.max_file_bytes},nr_inodes=4096,mode=1777"
         options["tmpfs"] = {"/tmp": f"rw,noexec,nosuid,nodev,{size}"}
@@ -143,6 +149,8 @@ def container_options(allowance: Allowance, settings: ContainerSettings, room: i
         options["mounts"] = [_read_only(target, source) for target, source in binds]
     if settings.runtime is not None:
         options["runtime"] = settings.runtime
+    if settings.engine != "docker":
+        return for_podman(options, rootless=settings.engine == "rootless podman")
     return options
 
 
