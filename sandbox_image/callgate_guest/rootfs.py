@@ -263,8 +263,7 @@ def _level(root: str) -> None:
             if os.path.islink(path):  # it has no mode of its own
                 pass
             elif os.path.isdir(path):
-                # a tmpfs keeps the mode of the folder that it is mounted on (runc)
-                os.chmod(path, 0o1777 if path in (root + "/tmp", root + "/input") else 0o755)
+                os.chmod(path, 0o1777 if path == root + "/tmp" else 0o755)
             else:
                 os.chmod(path, 0o755 if os.stat(path).st_mode & 0o100 else 0o644)
             if os.geteuid() == 0:

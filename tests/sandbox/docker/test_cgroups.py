@@ -60,6 +60,7 @@ async def test_programs_run_with_cgroup_v2_and_the_doctor_says_which_limits_it_g
     assert limits.ok is (None if hard and given != set(CONTROLLERS) else hard)
     with anyio.fail_after(SECONDS):
         async with Runtime([], sandbox=DockerBackend(), pool_size=1, limits=Limits(memory_bytes=64 << 20)) as runtime:
+            assert ("no cgroup limit of" in runtime.backend.description) == (given != set(CONTROLLERS))
             assert (await runtime.execute_code("1 + 1", path="sandbox")).value == 2
             result = await runtime.execute_code("'x' * (200 << 20)", path="sandbox")
             assert result.error is not None

@@ -153,7 +153,7 @@ def test_a_container_of_podmans_differs_in_its_tmpfs_and_one_limit_alone() -> No
     size = f"size={ALLOWANCE.max_file_bytes}"
     assert podman["tmpfs"] == {
         "/tmp": f"rw,noexec,nosuid,nodev,{size},mode=1777,notmpcopyup",
-        "/input": "rw,noexec,nosuid,nodev,size=1048576,mode=1777,notmpcopyup",
+        "/input": "rw,noexec,nosuid,nodev,size=1048576,mode=755,notmpcopyup,U",
         "/run": "ro,noexec,nosuid,nodev,size=4096,mode=555,notmpcopyup",
         "/var/tmp": "ro,noexec,nosuid,nodev,size=4096,mode=555,notmpcopyup",
     }

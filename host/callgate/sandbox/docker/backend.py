@@ -35,7 +35,7 @@ from .files import Given, measured, room
 from .guest import ContainerGuest
 from .hardening import LIMITS, ContainerSettings, missing_limits, runtimes_of
 from .image import DEFAULT_TAG, ImageFacts, usable
-from .podman import about, is_podman
+from .podman import about, is_podman, must_suit_podman
 from .sweep import enter, labels, leave, sweep
 
 __all__ = ["DockerBackend"]
@@ -138,9 +138,11 @@ class DockerBackend:
             return "docker, not started"
         inside = "Landlock, " if self._about.get("landlock") else ""
         shared = ", one for all runs of this runtime" if self._settings.per == "tenant" else ""
+        unlimited = self._about.get("unlimited")
+        limits = f"no cgroup limit of {', '.join(unlimited)}" if unlimited else "cgroup limits"
         return (
-            f"docker ({self._about['runtime']}): a container with no network, read-only root, no capabilities, cgroup "
-            f"limits{shared}; inside it {inside}seccomp, rlimits"
+            f"docker ({self._about['runtime']}): a container with no network, read-only root, no capabilities, {limits}"
+            f"{shared}; inside it {inside}seccomp, rlimits"
         )
 
     @property
@@ -320,7 +322,7 @@ class DockerBackend:
         if "CpuCfsQuota" in missing:
             settings = replace(settings, cpus=None)
         if is_podman(version):
-            self._must_suit_podman(engine, known[0])
+            must_suit_podman(engine.host, known[0], runtime, self._wanted.folders)
             rootless = "name=rootless" in info["SecurityOptions"]
             settings = replace(settings, runtime=None, engine="rootless podman" if rootless else "podman")
         elif runtime is not None and runtime not in known and not runtime.startswith("io.containerd."):
@@ -337,22 +339,9 @@ class DockerBackend:
         if self._packages is not None:
             self._check(self._packages, engine, image, str(info.get("Architecture", "")))
             self.packages = tuple(dict.fromkeys((*self._packages.shown, *self.packages)))
+        self._about["unlimited"] = [LIMITS[key][0] for key in missing]
         used = runtime or info.get("DefaultRuntime")
         self._about["runtime"] = f"podman, {used}" if is_podman(version) else used
-
-    def _must_suit_podman(self, engine: Engine, default: str) -> None:
-        """Raises `ConfigurationError` if podman would ignore what the operator asks for."""
-        if self._wanted.runtime not in (None, default):
-            raise ConfigurationError(
-                f"podman at {engine.host} runs every container with {default}, whatever runtime is asked for: start "
-                f"its service with `podman --runtime {self._wanted.runtime} system service`, or leave out the runtime"
-            )
-        for name, path in self._wanted.folders:
-            if engine.host.startswith("unix://") and not os.path.isdir(path):
-                raise ConfigurationError(
-                    f"folders: {name!r}: {path} is not on this machine, and podman at {engine.host} would make an "
-                    "empty folder there: make the folder, or name another"
-                )
 
     def _check(self, packages: Packages, engine: Engine, image: ImageFacts, machine: str) -> None:
         """Raises `ConfigurationError` if guests of the image cannot import from a folder of this machine."""

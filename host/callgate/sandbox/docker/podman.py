@@ -5,7 +5,8 @@ Seen with podman 4.3.1, as root and rootless:
 1. podman reports the limits that the kernel knows, and leaves out of a container what its own cgroup may not set: on
    cgroup v1 without root, every limit. So `about` asks for the controllers that podman may use.
 2. podman ignores the runtime that a container asks for. Every container gets the runtime of podman's service.
-3. podman refuses ``nr_inodes``, ``uid`` and ``gid`` of a tmpfs. The container's memory limit counts its files.
+3. podman refuses ``nr_inodes``, ``uid`` and ``gid`` of a tmpfs. It knows ``U``, which is the container's user. The
+   container's memory limit counts the files.
 4. podman copies what the image has at the place of a tmpfs, unless the option is ``notmpcopyup``.
 5. podman adds a writable tmpfs of any size at `_WRITABLE` to a read-only root. A small read-only one takes its place.
 6. podman as root sets RLIMIT_NPROC to 1,048,576 unless an option does, and that needs CAP_SYS_RESOURCE.
@@ -16,11 +17,15 @@ Seen with podman 4.3.1, as root and rootless:
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Sequence
 from typing import Any
+
+from callgate.errors import ConfigurationError
 
 from .engine import Engine, EngineUnreachable
 
-__all__ = ["about", "for_podman", "is_podman"]
+__all__ = ["about", "for_podman", "is_podman", "must_suit_podman"]
 
 _CONTROLLERS = {"MemoryLimit": "memory", "SwapLimit": "memory", "PidsLimit": "pids", "CpuCfsQuota": "cpu"}
 """The cgroup controller behind each limit of an engine's ``info``."""
@@ -80,6 +85,31 @@ def as_docker_says(info: dict[str, Any], host: dict[str, Any]) -> dict[str, Any]
     return {**info, **limits, "SecurityOptions": options, "Runtimes": runtimes}
 
 
+def must_suit_podman(host: str, default: str, runtime: str | None, folders: Sequence[tuple[str, str]]) -> None:
+    """Check that podman would do what the operator asks for.
+
+    Args:
+        host: where podman listens. Behind ``unix://``, podman most likely runs on this machine.
+        default: the runtime of podman's service.
+        runtime: the runtime that is asked for; ``None`` is any.
+        folders: names and paths of folders that containers are to have.
+
+    Raises:
+        ConfigurationError: podman would take another runtime, or make one of the folders.
+    """
+    if runtime not in (None, default):
+        raise ConfigurationError(
+            f"podman at {host} runs every container with {default}, whatever runtime is asked for: start its service "
+            f"with `podman --runtime {runtime} system service`, or leave out the runtime"
+        )
+    for name, path in folders:
+        if host.startswith("unix://") and not os.path.isdir(path):
+            raise ConfigurationError(
+                f"folders: {name!r}: {path} is not on this machine, and podman at {host} would make an empty folder "
+                "there: make the folder, or name another"
+            )
+
+
 def for_podman(options: dict[str, Any], *, rootless: bool) -> dict[str, Any]:
     """Options of a container, as the SDK's ``create_host_config`` takes them, with which podman does what Docker does.
 
@@ -96,8 +126,6 @@ def for_podman(options: dict[str, Any], *, rootless: bool) -> dict[str, Any]:
 
 
 def _tmpfs(given: str) -> str:
-    """Options of a tmpfs. One that would belong to the container's only user is open to every user instead."""
+    """Options of a tmpfs. ``U`` gives it to the container's user, whose number Docker is told."""
     parts = [part for part in given.split(",") if not part.startswith(_NOT_KNOWN)]
-    if "uid=" in given:
-        parts = ["mode=1777" if part.startswith("mode=") else part for part in parts]
-    return ",".join((*parts, "notmpcopyup"))
+    return ",".join((*parts, "notmpcopyup", *(["U"] if "uid=" in given else [])))
