@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import mimetypes
 import os
 import re
+import sys
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
@@ -110,27 +113,55 @@ def default_name(media_type: str) -> str:
 
 def written(folder: Path, name: str, data: bytes) -> Path:
     """Write a file below a folder and return its path. Overwrites nothing: the name gets a number. Follows no symbolic
-    link below the folder. Raises `OSError`."""
+    link below the folder; on Windows, none that was there before. Raises `OSError`."""
     folder.mkdir(parents=True, exist_ok=True)
     *above, last = name.split("/")
-    stem, dot, extension = last.rpartition(".") if "." in last[1:] else (last, "", "")
-    opened = [os.open(folder, os.O_RDONLY | os.O_DIRECTORY)]
-    try:
-        for part in above:
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(part, dir_fd=opened[-1])
-            opened.append(os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=opened[-1]))
-        for number in count(1):
-            last = f"{stem}{f'-{number}' if number > 1 else ''}{dot}{extension}"
-            with contextlib.suppress(FileExistsError):
-                fd = os.open(last, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644, dir_fd=opened[-1])
-                with os.fdopen(fd, "wb") as file:
-                    file.write(data)
-                break
-    finally:
-        for each in opened:
-            os.close(each)
-    return folder.joinpath(*above, last)
+    if sys.platform == "win32":
+        each = _written_by_path(folder, above, last, data)
+    else:
+        opened = [os.open(folder, os.O_RDONLY | os.O_DIRECTORY)]
+        try:
+            for part in above:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(part, dir_fd=opened[-1])
+                opened.append(os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=opened[-1]))
+            for each in _numbered(last):
+                with contextlib.suppress(FileExistsError):
+                    fd = os.open(each, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644, dir_fd=opened[-1])
+                    with os.fdopen(fd, "wb") as file:
+                        file.write(data)
+                    break
+        finally:
+            for descriptor in opened:
+                os.close(descriptor)
+    return folder.joinpath(*above, each)
+
+
+def _written_by_path(folder: Path, above: list[str], last: str, data: bytes) -> str:
+    """As `written`, by whole paths: Windows opens nothing below an open folder. Returns the last part of the name."""
+    below = os.path.realpath(folder)
+    for part in above:
+        below = os.path.join(below, part)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(below)
+        if os.path.normcase(os.path.realpath(below)) != os.path.normcase(below):  # a symbolic link, or a junction
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), below)
+    for each in _numbered(last):
+        path = os.path.join(below, each)
+        if os.path.lexists(path):  # opening might follow a link to nothing
+            continue
+        with contextlib.suppress(FileExistsError), open(path, "xb") as file:
+            file.write(data)
+            break
+    return each
+
+
+def _numbered(name: str) -> Iterator[str]:
+    """``plot.png``, ``plot-2.png``, ``plot-3.png`` and so on."""
+    stem, dot, extension = name.rpartition(".") if "." in name[1:] else (name, "", "")
+    yield name
+    for number in count(2):
+        yield f"{stem}-{number}{dot}{extension}"
 
 
 def _one_line(text: str) -> str:

@@ -1,7 +1,8 @@
 """Opens the SQLite file of a store: its modes, its tables, and whose file it is. Knows no run.
 
 1. The file is made for its owner alone (mode 0600), and SQLite gives its ``-wal`` and ``-shm`` files the same mode. A
-   file of ours that others may read is mended; another user's is refused.
+   file of ours that others may read is mended; another user's is refused. Windows has no modes: there, the file has
+   the rights of its folder.
 2. A file that is not a store of runs, has newer tables, or another encryption key is refused and stays as it is.
 3. WAL with ``synchronous=FULL``: what is committed survives a power cut, and readers never wait for the writer.
 """
@@ -12,11 +13,13 @@ import logging
 import os
 import sqlite3
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import Final
 
 from callgate.errors import StoreFailed
+from callgate.portable import sync_folder
 
 from .sealing import Plain, Sealing
 
@@ -180,12 +183,8 @@ class Database:
     def _make(self) -> None:
         # O_EXCL opens new files only: closing an existing one would drop the locks of this process's other connections
         with suppress(FileExistsError):
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-            directory = os.open(os.path.dirname(self.path), os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                os.fsync(directory)
-            finally:
-                os.close(directory)
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+            sync_folder(os.path.dirname(self.path))
         for path in self._files():
             with suppress(FileNotFoundError):
                 _is_open_to_others(path)
@@ -252,9 +251,12 @@ def _is_open_to_others(path: str) -> bool:
         raise StoreFailed(f"{path} is not a file: name a file for the store of runs")
     if not found.st_mode & _OTHERS:
         return False
-    if found.st_uid != os.geteuid():
+    if sys.platform == "win32":
+        return False
+    elif found.st_uid != os.geteuid():
         raise StoreFailed(f"{path} can be read by others, and belongs to another user, who must run chmod 600 {path}")
-    return True
+    else:
+        return True
 
 
 @contextmanager

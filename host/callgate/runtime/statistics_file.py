@@ -197,7 +197,7 @@ class NotesFile(ABC, Generic[Note]):
         """A transaction in the file, which is made with its table if it is missing."""
         # O_EXCL opens new files only: closing an existing one would drop the locks of this process's other connections
         with contextlib.suppress(FileExistsError):
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         columns = [f"{name} {kind}" for name, kind in self.columns.items()]
         unique = [f"UNIQUE ({', '.join(self.unique)})"] if self.unique else []
         defined = ", ".join(["id INTEGER PRIMARY KEY", *columns, *unique])

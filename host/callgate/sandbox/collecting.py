@@ -14,7 +14,9 @@ import ctypes
 import os
 import stat
 import struct
+from functools import cache
 from itertools import islice
+from typing import Any
 
 from .backend import Collected
 
@@ -26,7 +28,6 @@ Seen = dict[str, tuple[int, int, int, int]]
 _OPENAT2 = 437  # of every architecture
 # linux/openat2.h: NO_XDEV, NO_MAGICLINKS, NO_SYMLINKS, BENEATH
 _RESOLVE = 0x01 | 0x02 | 0x04 | 0x08
-_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
 _MOST_ENTRIES = 5000
 """Entries of all folders that are looked at, besides those of inputs; the tmpfs of a guest has fewer."""
 _DEEPEST = 16
@@ -36,10 +37,14 @@ _SPECIAL = {
     stat.S_IFSOCK: "sockets are not collected",
 }  # fmt: skip
 
-_libc = ctypes.CDLL(None, use_errno=True)
-_syscall = _libc.syscall
-_syscall.restype = ctypes.c_long
-_syscall.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t)
+
+@cache
+def _syscall() -> Any:
+    """The C library's ``syscall``, looked up at the first use: other systems can import this module."""
+    function = ctypes.CDLL(None, use_errno=True).syscall
+    function.restype = ctypes.c_long
+    function.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t)
+    return function
 
 
 def collected(output: int, seen: Seen, inputs: frozenset[str], most: int, most_bytes: int) -> Collected:
@@ -146,8 +151,9 @@ class _Search:
 
 def _opened(folder: int, name: str) -> int:
     """Open a name in a folder, and nothing that is elsewhere. Raises `OSError`."""
-    how = struct.pack("=QQQ", _FLAGS, 0, _RESOLVE)  # struct open_how
-    fd: int = _syscall(_OPENAT2, folder, os.fsencode(name), how, len(how))
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
+    how = struct.pack("=QQQ", flags, 0, _RESOLVE)  # struct open_how
+    fd: int = _syscall()(_OPENAT2, folder, os.fsencode(name), how, len(how))
     if fd < 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))

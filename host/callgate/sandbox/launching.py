@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import signal
@@ -11,6 +10,8 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+
+from callgate.portable import duplicate
 
 from .backend import guest_command, hash_seed
 from .staging import Staging
@@ -118,7 +119,7 @@ def _control_pair() -> tuple[socket.socket, socket.socket]:
     ours.setblocking(False)
     try:
         with theirs:
-            return ours, socket.socket(fileno=fcntl.fcntl(theirs.fileno(), fcntl.F_DUPFD_CLOEXEC, 3))
+            return ours, socket.socket(fileno=duplicate(theirs.fileno()))
     except OSError:
         ours.close()
         raise

@@ -10,7 +10,6 @@ import copy
 import logging
 import math
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -256,8 +255,7 @@ class ProcessBackend:
                 await guest.aclose()
 
     async def open(self, allowance: Allowance) -> ChildGuest:
-        """See `Backend`."""
-        import resource  # which Windows does not have
+        import resource  # Windows has no such module
 
         def limit() -> None:
             cpu = math.ceil(allowance.cpu_seconds)

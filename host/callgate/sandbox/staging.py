@@ -10,7 +10,6 @@ Nothing of a killed host stays: the next start removes what no living process ha
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 import stat
@@ -23,6 +22,7 @@ from typing import Any, Literal
 
 from callgate.errors import ConfigurationError, SandboxCrashed, SandboxUnavailable
 from callgate.media import clean_name
+from callgate.portable import lock
 
 from .backend import Files
 
@@ -49,6 +49,8 @@ class Staging:
     """
 
     def __init__(self) -> None:
+        import fcntl  # here, as in `_cloned`: without Linux, this module is imported and not used
+
         self._forgotten: set[str] = set()  # names that may still be there
         self._outer = os.path.join(tempfile.gettempdir(), f"{_PREFIX}{_random_name()}")
         self.folder = os.path.join(self._outer, "files")
@@ -181,8 +183,8 @@ def _remove_if_abandoned(entry: os.DirEntry[str]) -> None:
         return
     held = os.open(entry.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)  # BlockingIOError: its host lives
-        _remove(entry.path)
+        if lock(held):  # else its host lives
+            _remove(entry.path)
     finally:
         os.close(held)
 
@@ -251,6 +253,8 @@ def _new_file(at: str, mode: Literal["xb", "wb"] = "xb") -> BufferedWriter:
 
 
 def _cloned(source: int, target: int) -> bool:
+    import fcntl
+
     try:
         fcntl.ioctl(target, _FICLONE, source)
     except OSError:

@@ -3,7 +3,7 @@
 1. A line (see `transcript_lines`) is handed to the system before the next thing happens: what a killed process has done
    stands there. Not so a machine that loses its power: nothing waits for the disk.
 2. A transcript is never overwritten. A new one is a new file, readable by its owner only; a resumed one is appended to.
-   One process writes it at a time (`flock`).
+   One process writes it at a time (`portable.lock`).
 3. A transcript holds the conversation and the tools' results, and no key of a model's endpoint.
 4. A file that is read has at most 1 GiB.
 5. Reading trusts nothing. A last line that was cut off is left out, since its writer was killed; any other line that is
@@ -12,7 +12,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import io
 import os
 import secrets
@@ -22,6 +21,7 @@ from pathlib import Path
 
 from callgate.agent.events import AgentEvent, is_kept
 from callgate.errors import ConfigurationError
+from callgate.portable import BINARY, NONBLOCK, lock
 
 from .transcript_lines import MAX_LINE_BYTES, Line, encoded, line_of
 
@@ -40,12 +40,12 @@ class Transcript:
         self.path = path
         self._descriptor = descriptor
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            why = "" if lock(descriptor) else "is being written by another run"
         except OSError as error:
+            why = f"cannot be locked: {error.strerror}"
+        if why:
             self.close()
-            blocked = isinstance(error, BlockingIOError)
-            why = "is being written by another run" if blocked else f"cannot be locked: {error.strerror}"
-            raise ConfigurationError(f"the transcript {path} {why}") from None
+            raise ConfigurationError(f"the transcript {path} {why}")
 
     @classmethod
     def create(cls, path: str | os.PathLike[str]) -> Transcript:
@@ -124,7 +124,7 @@ def read_transcript(path: str | os.PathLike[str]) -> list[Line]:
 
 def _opened(path: Path, flags: int, done: str) -> int:
     try:
-        return os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
+        return os.open(path, flags | BINARY | NONBLOCK, 0o600)
     except OSError as error:
         raise ConfigurationError(f"the transcript {path} cannot be {done}: {error.strerror}") from None
 

@@ -24,6 +24,7 @@ from pydantic import BaseModel, ValidationError
 
 from callgate.artifacts import HANDLE
 from callgate.errors import ConfigurationError, ModelRejected
+from callgate.portable import NOFOLLOW, NONBLOCK
 
 from .connection import SHORTEST_SECRET, secrets_of
 from .fitting import sendable
@@ -131,7 +132,7 @@ class RecordingModel:
 
     def _write(self, text: str) -> None:
         # a link that was put there since is not followed, and a pipe is not waited for
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | NOFOLLOW | NONBLOCK
         try:
             with os.fdopen(os.open(self._path, flags, 0o600), "a", encoding="utf-8") as file:
                 if not self._begun:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import resource
 import socket
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -27,6 +26,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, Streamable
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from callgate.errors import ConfigurationError
+from callgate.portable import most_files
 
 from .guard import Guard, Policy
 from .peers import SessionBounds
@@ -110,8 +110,8 @@ class _Connection(H11Protocol):
 
 def most_connections() -> int:
     """Limit of open connections: half of this process's descriptors; guests need the others."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return _MOST_CONNECTIONS if soft == resource.RLIM_INFINITY else max(min(soft // 2, _MOST_CONNECTIONS), 16)
+    files = most_files()
+    return _MOST_CONNECTIONS if files is None else max(min(files // 2, _MOST_CONNECTIONS), 16)
 
 
 def _bound(host: str, port: int) -> socket.socket:

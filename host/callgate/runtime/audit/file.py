@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from callgate.errors import ConfigurationError
+from callgate.portable import BINARY, NOCTTY, NONBLOCK
 
 from .chain import MAX_LINE_BYTES, Chain, Keys, pieces_of, read_line
 
@@ -123,7 +124,7 @@ class AppendFile:
 
     def _open(self) -> None:
         """Open the file, and begin a chain in it."""
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | BINARY | NOCTTY | NONBLOCK
         try:
             fd = os.open(self._path, flags, 0o600)
         except FileNotFoundError as error:
@@ -145,7 +146,8 @@ class AppendFile:
     def _last(self, size: int) -> dict[str, Any] | None:
         """The last line in the file that is one of this log, and where it ends."""
         start = max(size - 2 * MAX_LINE_BYTES, 0)
-        data = os.pread(self._fd, size - start, start)
+        os.lseek(self._fd, start, os.SEEK_SET)
+        data = os.read(self._fd, size - start)
         while data:
             row = data[data.rfind(b"\n", 0, -1) + 1 :]
             data = data[: -len(row)]

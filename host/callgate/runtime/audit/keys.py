@@ -8,6 +8,7 @@ import secrets
 from pathlib import Path
 
 from callgate.errors import ConfigurationError
+from callgate.portable import BINARY
 
 from .chain import KEY_BYTES
 
@@ -39,7 +40,7 @@ def key_of(path: Path) -> bytes:
 
 def _make(file: Path) -> None:
     beside = file.with_name(f".{file.name}-{secrets.token_hex(8)}")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, 0o600)
     try:
         os.write(descriptor, f"{secrets.token_hex(KEY_BYTES)}\n".encode())
         os.fsync(descriptor)
