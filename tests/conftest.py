@@ -60,6 +60,7 @@ BOTH_LOOPS = (
     "sandbox/docker/test_death.py",
     "sandbox/docker/test_link.py",
     "with_mcp/client/test_lives.py",
+    "with_mcp/server/test_descriptors.py",
     "with_mcp/server/test_half_open.py",
     "runtime/test_tool_search_meaning.py",
     "runtime/test_written_plans.py",

@@ -7,7 +7,8 @@ with its group.
    calls fail with that reason, and the server is started again.
 3. Other lines that are not messages are counted and skipped: programs print banners. stderr is always drained.
 4. The end follows the specification: stdin closed, a grace, SIGTERM to the group, a grace, SIGKILL. The rest of the
-   group ends, too, when the server ended by itself. Shielded: a cancelled host leaves nothing behind.
+   group ends, too, when the server ended by itself. Shielded: a cancelled host leaves nothing behind. On Windows,
+   the group is a job, which ends at once after the first grace.
 
 The SDK's own transport keeps a line of any length, hands stderr on, and leaves the group of a server that has ended.
 """
@@ -17,7 +18,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import subprocess
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -27,12 +27,12 @@ import anyio.lowlevel
 from anyio.abc import AsyncResource, Process
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.client.stdio import get_default_environment
-from mcp.os.posix.utilities import terminate_posix_process_tree
 from mcp.shared.message import SessionMessage
 
 from callgate.mcp.config import ServerConfig
 from callgate.mcp.messages import Lines, NotAMessage, parsed
 
+from .processes import end_tree, started
 from .status import CannotStart, Fate
 
 __all__ = ["environment", "stdio_streams"]
@@ -104,13 +104,7 @@ async def _started(config: ServerConfig) -> Process:
         )
     try:
         with anyio.CancelScope(shield=True):  # asyncio forgets a process whose start is cancelled
-            process = await anyio.open_process(
-                [command, *config.args],
-                env=env,
-                cwd=config.cwd,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-            )
+            process = await started([command, *config.args], env, config.cwd)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", error)
         raise CannotStart(
@@ -200,7 +194,7 @@ class _Server:
         """End the process and its group; bounded in time."""
         await _closed(self._stdin)
         await self._gone_within(GRACE_SECONDS)
-        await terminate_posix_process_tree(self._process, TERM_SECONDS)
+        await end_tree(self._process, TERM_SECONDS)
         await self._gone_within(GRACE_SECONDS)
         await _closed(self._stdout)
         await _closed(self._stderr)

@@ -2,7 +2,8 @@
 
 1. Only the protocol is on stdout: while a server runs, descriptor 1 leads to stderr, so that prints of tools, C
    libraries and child processes land there, and descriptor 0 leads to nothing.
-2. Every wait can be cancelled. (The SDK's own transport reads in a thread, which Ctrl-C cannot end.)
+2. Every wait can be cancelled; on Windows, see `descriptors`. (The SDK's own transport reads in a thread everywhere,
+   which Ctrl-C cannot end.)
 3. A line that is not a message, or is longer than `MAX_LINE_BYTES`, is skipped; the log has a line about it.
 4. The server ends when stdin ends, or when nobody reads stdout any more.
 """
@@ -10,7 +11,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import logging
 import os
 import sys
@@ -18,12 +18,14 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 
 import anyio
-import anyio.lowlevel
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, JSONRPCResponse
 
 from callgate.mcp.messages import Lines, NotAMessage, read_message
+from callgate.portable import duplicate
+
+from .descriptors import reading, write
 
 __all__ = ["MAX_LINE_BYTES", "StdioWire", "stdio_wire", "streams"]
 
@@ -31,9 +33,6 @@ logger = logging.getLogger("callgate")
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
 """Of one message from the client."""
-_CHUNK = 1 << 16
-_ATOMIC = 4096
-"""Bytes that a pipe takes without waiting when it is ready (POSIX)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ def stdio_wire(*, for_good: bool = False) -> Iterator[StdioWire]:
         for_good: do not give the descriptors back, so that libraries cannot write to the client when the process exits.
     """
     sys.stdout.flush()
-    wire = StdioWire(_moved(0), _moved(1))
+    wire = StdioWire(duplicate(0), duplicate(1))
     nothing = os.open(os.devnull, os.O_RDWR)
     try:
         os.dup2(nothing, 0)
@@ -69,10 +68,6 @@ def stdio_wire(*, for_good: bool = False) -> Iterator[StdioWire]:
             os.dup2(wire.outgoing, 1)
         os.close(wire.incoming)
         os.close(wire.outgoing)
-
-
-def _moved(fd: int) -> int:
-    return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
 
 
 Read = MemoryObjectReceiveStream[SessionMessage | Exception]
@@ -97,29 +92,22 @@ async def streams(wire: StdioWire) -> AsyncIterator[tuple[Read, Write]]:
 async def _read_all(fd: int, to_server: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
     lines = Lines(MAX_LINE_BYTES)
     with to_server, contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-        data = b" "
-        while data:
-            data = await _read(fd)
-            for line in lines.feed(data or b"\n"):  # a last one without an end counts
-                if line is not None and not line.strip():
-                    continue
-                try:
-                    if line is None:
-                        raise NotAMessage(f"longer than {MAX_LINE_BYTES} bytes")
-                    await to_server.send(SessionMessage(read_message(line)))
-                except NotAMessage as error:
-                    logger.warning("from the client: a line is %s; it is skipped", error)
+        async with reading(fd) as read:
+            data = b" "
+            while data:
+                data = await read()
+                for line in lines.feed(data or b"\n"):  # a last one without an end counts
+                    if line is None or line.strip():
+                        await _take(line, to_server)
 
 
-async def _read(fd: int) -> bytes:
+async def _take(line: bytes | None, to_server: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
     try:
-        await anyio.wait_readable(fd)
-    except (PermissionError, ValueError):  # a regular file is always ready, and no event loop watches it
-        await anyio.lowlevel.checkpoint()
-    try:
-        return os.read(fd, _CHUNK)
-    except OSError:  # a terminal that is gone
-        return b""
+        if line is None:
+            raise NotAMessage(f"longer than {MAX_LINE_BYTES} bytes")
+        await to_server.send(SessionMessage(read_message(line)))
+    except NotAMessage as error:
+        logger.warning("from the client: a line is %s; it is skipped", error)
 
 
 async def _write_all(
@@ -130,21 +118,10 @@ async def _write_all(
     with from_server:
         try:
             async for message in from_server:
-                await _write(fd, _line(message.message))
+                await write(fd, _line(message.message))
         except OSError as error:
             logger.warning("the client does not read any more: %s", error.strerror)
             to_server.close()  # as if it had closed stdin
-
-
-async def _write(fd: int, data: bytes) -> None:
-    """Write in pieces that do not block the event loop. Raises `OSError` when nobody reads any more."""
-    rest = memoryview(data)
-    while rest:
-        try:
-            await anyio.wait_writable(fd)
-        except (PermissionError, ValueError):  # a regular file is always ready, and no event loop watches it
-            await anyio.lowlevel.checkpoint()
-        rest = rest[os.write(fd, rest[:_ATOMIC]) :]
 
 
 def _line(message: JSONRPCMessage) -> bytes:
