@@ -1,20 +1,28 @@
-"""Runs a function in an event loop that handles every signal at once and waits for no abandoned thread."""
+"""Runs a function in an event loop that handles every signal at once and waits for no abandoned thread. Knows which
+signals end a command, and how they are received."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import signal
+import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from types import FrameType
-from typing import TypeVar, TypeVarTuple
+from typing import Final, TypeVar, TypeVarTuple
 
 import anyio
 
-__all__ = ["run"]
+__all__ = ["ENDINGS", "endings", "run"]
+
+ENDINGS: Final[tuple[signal.Signals, ...]] = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name)
+)
+"""Signals that ask a process to end, Ctrl-C first. Windows has no SIGHUP; SIGBREAK, of Ctrl-Break, is there only."""
 
 _END_WITHIN_SECONDS = 5.0
 """Time that the first Ctrl-C has before a second one counts. Stubborn MCP servers take under 4 s to end."""
@@ -65,17 +73,43 @@ def _in_main_thread() -> bool:
 
 @contextlib.contextmanager
 def _signals_wake(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
-    if not _in_main_thread() or not isinstance(loop, asyncio.SelectorEventLoop):  # uvloop needs no help
+    helped = _in_main_thread() and isinstance(loop, asyncio.SelectorEventLoop)  # uvloop needs no help
+    if sys.platform == "win32" or not helped:  # there, every signal wakes the loop
         yield
-        return
-    before = signal.set_wakeup_fd(-1)
-    # nobody sends this signal, and by default it does nothing
-    loop.add_signal_handler(signal.SIGURG, lambda: None)
-    try:
-        yield
-    finally:
-        loop.remove_signal_handler(signal.SIGURG)
-        signal.set_wakeup_fd(before)
+    else:
+        before = signal.set_wakeup_fd(-1)
+        # nobody sends this signal, and by default it does nothing
+        loop.add_signal_handler(signal.SIGURG, lambda: None)
+        try:
+            yield
+        finally:
+            loop.remove_signal_handler(signal.SIGURG)
+            signal.set_wakeup_fd(before)
+
+
+@contextlib.contextmanager
+def endings() -> Iterator[AsyncIterator[signal.Signals]]:
+    """Receive the signals of `ENDINGS`, in the order they come in; meanwhile they do nothing else.
+
+    For asyncio, in the main thread.
+    """
+    if sys.platform != "win32":
+        with anyio.open_signal_receiver(*ENDINGS) as signals:
+            yield signals
+    else:  # no event loop has signal handlers there
+        loop = asyncio.get_running_loop()
+        send, receive = anyio.create_memory_object_stream[signal.Signals](math.inf)
+
+        def note(number: int, _: FrameType | None) -> None:
+            loop.call_soon_threadsafe(send.send_nowait, signal.Signals(number))
+
+        before = {number: signal.signal(number, note) for number in ENDINGS}
+        try:
+            with send, receive:
+                yield receive
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 @contextlib.contextmanager

@@ -29,7 +29,9 @@ _DOCUMENT = [
 
 def describe() -> str:
     """One line: the kind of machine, and the versions of everything that was measured."""
-    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count()
+    cores = os.cpu_count()
+    if sys.platform == "linux":
+        cores = len(os.sched_getaffinity(0))
     parts = [
         f"{platform.system()} {platform.release()} {platform.machine()}",
         f"{cores} cores",
@@ -47,10 +49,10 @@ def describe() -> str:
 
 def load() -> str:
     """The load average over one, five and fifteen minutes."""
-    try:
-        return " ".join(f"{value:.2f}" for value in os.getloadavg())
-    except OSError:
-        return "unknown"
+    if sys.platform != "win32":
+        with contextlib.suppress(OSError):
+            return " ".join(f"{value:.2f}" for value in os.getloadavg())
+    return "unknown"
 
 
 def _version(name: str) -> str:

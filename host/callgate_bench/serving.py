@@ -56,7 +56,7 @@ async def serve(peer: object) -> None:
 
 
 def _end(status: int) -> NoReturn:
-    if os.getsid(0) == os.getpid():
+    if sys.platform != "win32" and os.getsid(0) == os.getpid():
         with contextlib.suppress(OSError):
             os.killpg(0, signal.SIGKILL)
     os._exit(status)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from callgate.cut import cut
+from callgate.event_loop import ENDINGS
 from callgate.extras import how_to_clone, how_to_install
 
 from .options import given_flags, option, options
@@ -230,7 +231,7 @@ def _measured(asked: Asked, out: Path) -> tuple[Results, int]:
             raise
         raise Stop(str(error), _MODEL_TIP) from None
     except KeyboardInterrupt:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in ENDINGS:
             signal.signal(number, signal.SIG_IGN)  # a second Ctrl-C loses nothing
         why, status = "interrupted", Exit.INTERRUPTED
     except (Exception, BaseExceptionGroup) as error:
@@ -242,14 +243,14 @@ def _measured(asked: Asked, out: Path) -> tuple[Results, int]:
 
 
 def _end_as_by_ctrl_c() -> None:
-    """Make SIGTERM and SIGHUP do what Ctrl-C does; an ignored signal stays ignored (`nohup`)."""
+    """Make the other signals of `ENDINGS` do what Ctrl-C does; an ignored signal stays ignored (`nohup`)."""
 
     def interrupt(*_: object) -> None:
         if signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, None):
             raise KeyboardInterrupt
         signal.raise_signal(signal.SIGINT)
 
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in ENDINGS[1:]:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, interrupt)
 

@@ -286,13 +286,23 @@ async def answer_to(question: str) -> str:
 
     Lines typed before the question are thrown away: they do not answer it.
     """
-    import termios  # which Windows does not have
+    if sys.platform == "win32":
+        import msvcrt
 
-    termios.tcflush(sys.stdin, termios.TCIFLUSH)
+        while msvcrt.kbhit():
+            msvcrt.getwch()
+    else:
+        import termios
+
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
     sys.stderr.write(tame(question))
     sys.stderr.flush()
-    await anyio.wait_readable(sys.stdin)
-    return sys.stdin.readline().strip().lower()
+    if sys.platform == "win32":  # only sockets can be waited for there; a thread that waits goes with the command
+        line: str = await anyio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
+    else:
+        await anyio.wait_readable(sys.stdin)
+        line = sys.stdin.readline()
+    return line.strip().lower()
 
 
 class Approver:

@@ -128,7 +128,7 @@ async def _serve(
 
     async def until_signal(scope: anyio.CancelScope) -> None:
         nonlocal status
-        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+        with event_loop.endings() as signals:
             async for each in signals:  # until the end: a second signal would leave MCP servers behind
                 if not scope.cancel_called:
                     status = Exit.INTERRUPTED if each == signal.SIGINT else Exit.OK

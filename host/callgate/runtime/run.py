@@ -8,6 +8,7 @@ import keyword
 import os
 import re
 import signal
+import sys
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,7 +23,7 @@ from callgate.errors import ConfigurationError, LimitReached
 from callgate.limits import Limits
 from callgate.media import clean_name
 from callgate.protocol.run import encode
-from callgate.sandbox.backend import Files, GuestExit, Usage
+from callgate.sandbox.backend import SIGKILL, SIGXCPU, Files, GuestExit, Usage
 from callgate.tools.encoding import NotJson, compact_json
 from callgate_guest.wire import ERRORS, FINAL_ANSWER, OUT_OF_MEMORY, LineBuffer
 
@@ -370,6 +371,21 @@ def program_error(error: dict[str, Any], limits: Limits, usage: Usage | None) ->
     return RunError(kind, text("message"), line, text("traceback"), tool=text("tool", _NAME_LIMIT) or None)
 
 
+_SIGNALS: Final = {
+    4: "SIGILL", 5: "SIGTRAP", 6: "SIGABRT", 8: "SIGFPE", SIGKILL: "SIGKILL", 11: "SIGSEGV", 13: "SIGPIPE",
+    15: "SIGTERM", SIGXCPU: "SIGXCPU", 25: "SIGXFSZ",
+}  # fmt: skip
+"""Signals that Linux and macOS number alike."""
+
+
+def _signal_name(number: int) -> str:
+    """Name of a guest's signal. On a host that is not Linux, a guest in a container has Linux's numbers all the same,
+    and a process of the host has its own: there, signals of which both have one number are named."""
+    if sys.platform == "linux" and number in set(signal.Signals):
+        return signal.Signals(number).name
+    return _SIGNALS.get(number, f"signal {number}")
+
+
 def explain_death(ended: GuestExit, limits: Limits) -> RunError:
     """Explain from exit status and the kernel's figures why a guest died without a reply."""
     status, usage = ended.status, ended.usage
@@ -377,16 +393,14 @@ def explain_death(ended: GuestExit, limits: Limits) -> RunError:
         message = ended.reason or "the sandbox went away in the middle of the run; run the program again"
         return RunError("SandboxCrashed", message)
     cpu = usage.cpu_seconds if usage is not None else 0.0
-    if (status == -signal.SIGXCPU and cpu >= limits.cpu_seconds * 0.5) or (
-        status == -signal.SIGKILL and cpu >= limits.cpu_seconds
-    ):
+    if (status == -SIGXCPU and cpu >= limits.cpu_seconds * 0.5) or (status == -SIGKILL and cpu >= limits.cpu_seconds):
         # the kernel counts in ticks for the limit and exactly for us: on a busy machine the two differ by a lot
         return _limit_error(LimitReached("cpu_seconds", limits.cpu_seconds, round(max(cpu, limits.cpu_seconds), 3)))
     if status == OUT_OF_MEMORY:
         peak = (usage and usage.peak_memory_bytes) or None
         return _limit_error(LimitReached("memory_bytes", limits.memory_bytes, peak))
     if status < 0:
-        name = signal.Signals(-status).name if -status in set(signal.Signals) else f"signal {-status}"
+        name = _signal_name(-status)
         hint = {
             "SIGSEGV": "it ran out of stack, or native code went wrong: recurse less deeply",
             "SIGBUS": "it wrote to a mapped file that had no room left",

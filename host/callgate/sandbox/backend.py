@@ -10,16 +10,20 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 import callgate_guest.wire
 from callgate.errors import ConfigurationError
 from callgate.limits import Limits
 
 __all__ = [
-    "Allowance", "Backend", "Collected", "Files", "Guest", "GuestExit", "Listener", "Stream", "Usage", "guest_command",
-    "hash_seed", "inherited_environment", "python_here", "replaying",
+    "SIGKILL", "SIGXCPU", "Allowance", "Backend", "Collected", "Files", "Guest", "GuestExit", "Listener", "Stream",
+    "Usage", "guest_command", "hash_seed", "inherited_environment", "python_here", "replaying",
 ]  # fmt: skip
+
+SIGKILL: Final = 9
+SIGXCPU: Final = 24
+"""Signals that end guests, by the numbers of Linux and macOS; the host may be Windows, which has neither."""
 
 Stream = Literal["wire", "output"]
 Listener = Callable[[bytes], bool]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from typing import Self
+
+from callgate.errors import SandboxUnavailable
 
 from .process import ProcessBackend
 
@@ -22,6 +25,8 @@ class UnsafeBackend(ProcessBackend):
     description = "NOTHING confines the program: it may do whatever this user may do"
 
     async def __aenter__(self) -> Self:
+        if sys.platform == "win32":
+            raise SandboxUnavailable("sandbox='unsafe' needs a Unix: run callgate in WSL 2, where the jail works, too")
         if not self._replays:  # the backend that this is made from has warned
             warnings.warn(
                 "sandbox='unsafe': programs run with all of this user's rights", UnsandboxedWarning, stacklevel=3

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Hashable
 
 import anyio
@@ -10,7 +9,7 @@ import anyio.lowlevel
 import pytest
 
 from callgate.errors import SandboxCrashed
-from callgate.sandbox.backend import Backend, Usage
+from callgate.sandbox.backend import SIGKILL, SIGXCPU, Backend, Usage
 
 from .asking import SECONDS, ask, hear, open_files, request, until
 from .opening import Opening, OpensBackend
@@ -59,7 +58,7 @@ class KeepsItsVerbs(OpensBackend):
         assert heard.value == [False, False]
         one.kill()
         assert (await ask(other, "await echo('alive')", 2)).value == "alive"
-        assert (await one.aclose()).status == -signal.SIGKILL
+        assert (await one.aclose()).status == -SIGKILL
         await other.aclose()
 
     async def test_the_end_stays_the_end(self, backend: Backend) -> None:
@@ -114,7 +113,7 @@ class KeepsItsVerbs(OpensBackend):
                 tasks.start_soon(receive)
                 await anyio.wait_all_tasks_blocked()
                 guest.kill()
-        assert (await guest.aclose()).status == -signal.SIGKILL
+        assert (await guest.aclose()).status == -SIGKILL
 
     async def test_kill_wakes_whoever_sends(self, backend: Backend) -> None:
         guest = await backend.open(self.allowance)
@@ -148,7 +147,7 @@ class KeepsItsVerbs(OpensBackend):
                 await guest.send(b"x" * 100_000)
         with anyio.fail_after(SECONDS):
             assert await guest.receive() == ("output", b"deaf")
-        assert (await guest.aclose()).status == -signal.SIGKILL, "it was there until it was killed"
+        assert (await guest.aclose()).status == -SIGKILL, "it was there until it was killed"
 
     async def test_the_death_of_a_guest_is_seen_by_whoever_sends_while_another_receives(self, backend: Backend) -> None:
         guest = await backend.open(self.allowance)
@@ -234,7 +233,7 @@ class KeepsItsVerbs(OpensBackend):
         guest = await backend.open(type(self.allowance)(1, 256 << 20, 16, 1 << 20))
         await guest.send(request("while True: pass"))
         assert (await hear(guest)).reply is None
-        assert (await guest.aclose()).status == -signal.SIGXCPU
+        assert (await guest.aclose()).status == -SIGXCPU
 
     async def test_many_guests_at_once_and_nothing_left(self, backend: Backend) -> None:
         before: set[str] = set()

@@ -155,7 +155,10 @@ class PeerProcess:
         if not self._killed:  # later, the number may be another's
             self._killed = True
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
+                if sys.platform == "win32":
+                    process.kill()
+                else:
+                    os.killpg(process.pid, signal.SIGKILL)
 
     async def ask(self, what: str, **details: Any) -> dict[str, Any]:
         """Call the function `what` of the contestant; returns its result.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import mmap
 import os
 import tempfile
 import time
@@ -278,7 +279,7 @@ async def _memory(bench: Bench, folder: Path) -> Row:
 def _resident() -> int:
     gc.collect()
     with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return int(file.read().split()[1]) * mmap.PAGESIZE
 
 
 async def _processes(folder: Path) -> Row:

@@ -158,6 +158,11 @@ class Engine:
 
 
 def _client(docker_host: str | None) -> tuple[Any, str]:
+    if sys.platform == "win32":
+        raise EngineUnreachable(
+            "containers need an event loop that waits for pipes, which Windows does not have: run callgate in WSL 2, "
+            "and turn on its integration in Docker Desktop"
+        )
     try:
         import docker
         import docker.errors
