@@ -5,7 +5,8 @@
 2. Every owner counts up a *beat* in the store while it holds runs. An owner is judged by whether its beat changes
    within the lease by the judge's own monotonic clock, as Kubernetes elects its leaders: clocks of machines are never
    compared, so no clock that jumps takes a run from anybody.
-3. An owner on this machine whose process has ended does not live, whatever it last said.
+3. An owner on this machine whose process has ended does not live, whatever it last said. Without Linux's ``/proc``
+   nothing says which machine it was on, and the lease alone decides.
 
 A judgement may be wrong: a process that hung comes back. Then its epoch is an older one, and it writes nothing.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import sys
 import time
 from collections.abc import Callable
 from typing import Final
@@ -63,16 +65,23 @@ class Owner:
             return False
         if int(pid) == os.getpid():
             return True  # its store was closed, or the process's number was given again
+        return _process_has_ended(int(pid), began)
+
+
+_UNKNOWN: Final = "?"
+
+
+def _process_has_ended(pid: int, began: str) -> bool:
+    if sys.platform == "win32":
+        return False  # unknown: what asks elsewhere would send Ctrl-C
+    else:
         try:
-            os.kill(int(pid), 0)
+            os.kill(pid, 0)
         except ProcessLookupError:
             return True
         except (OSError, OverflowError):
             return False  # it is another user's
-        return _began(int(pid)) not in (began, _UNKNOWN)
-
-
-_UNKNOWN: Final = "?"
+        return _began(pid) not in (began, _UNKNOWN)
 
 
 def _machine() -> str:
