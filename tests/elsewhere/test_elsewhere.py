@@ -27,12 +27,13 @@ FILES = (
 """Tests that need no sandbox, beside those of `ROOMS`."""
 OTHERWISE = {
     "adapters/test_event_loops.py": "needs a sandbox",
+    "runtime/audit/test_killed.py::test_of_a_guest_that_is_killed": "needs a sandbox",
     "durable/test_database.py::test_a_file_of_ours_that_others_may_read_is_mended_and_told": "no modes of files",
     "durable/test_database.py::test_a_file_of_another_user_that_others_may_read_is_refused": "no modes of files",
     "durable/test_ownership.py::test_a_process_that_has_ended_does_not_live_whatever_it_last_said": "no way to ask",
     "agent/loop/test_transcript.py::test_what_is_no_file_is_refused_and_does_not_hang": "no FIFOs in the file system",
 }
-"""Tests of what is otherwise on Windows, and why."""
+"""Beginnings of the names of tests of what is otherwise on Windows, and why."""
 
 
 CONTAINER = """
@@ -104,7 +105,7 @@ def test_a_container_runs_a_program_on_macos(default_image: None) -> None:
     assert done.stdout == "10\n", done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.alone  # some of them judge time
 @pytest.mark.timeout(1800)
 def test_the_quick_tests_of_the_portable_rooms_pass_on_windows() -> None:
     files = [str(path) for pattern in FILES for path in sorted((ROOT / "tests").glob(pattern)) if path.suffix == ".py"]
