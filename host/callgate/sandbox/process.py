@@ -10,6 +10,7 @@ import copy
 import logging
 import math
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -255,7 +256,8 @@ class ProcessBackend:
                 await guest.aclose()
 
     async def open(self, allowance: Allowance) -> ChildGuest:
-        import resource  # Windows has no such module
+        """See `Backend`."""
+        import resource  # which Windows does not have
 
         def limit() -> None:
             cpu = math.ceil(allowance.cpu_seconds)
