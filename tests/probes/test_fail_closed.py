@@ -203,7 +203,9 @@ def test_p79_a_child_is_confined_before_its_first_byte(jail: Jail) -> None:
     assert (status["Seccomp"], status["NoNewPrivs"], status["Threads"]) == ("2", "1", "1")
     for name in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
         assert int(status[name], 16) == 0, name
-    if (jail.kind.own_namespaces and not jail.kind.is_srt) or os.geteuid() == 0:  # without CAP_SETPCAP the bounding set stays, and bounds nothing
+    if (
+        jail.kind.own_namespaces and not jail.kind.is_srt
+    ) or os.geteuid() == 0:  # without CAP_SETPCAP the bounding set stays, and bounds nothing
         assert int(status["CapBnd"], 16) == 0
     assert ("0" in status["Uid"].split()) == jail.kind.is_root
     assert status["Groups"].split() == [str(group) for group in jail.kind.groups]

@@ -221,7 +221,7 @@ async def test_on_macos_docker_comes_first_and_srt_where_there_is_no_engine(monk
     [
         ("darwin", ["docker: no Docker engine", "docs.docker.com", "callgate image build",
                     "srt: sandbox 'srt' needs commands that are not here: srt (npm install -g"]),
-        ("win32", ["docker: no Docker engine", "docs.docker.com", "callgate image build", "WSL 2"]),
+        ("win32", ["docker: no Docker engine", "docs.docker.com", "wsl --install", "WSL 2"]),
     ],
 )  # fmt: skip
 async def test_without_any_other_systems_name_what_to_install(

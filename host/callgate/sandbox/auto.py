@@ -30,11 +30,12 @@ DOCKER_SECONDS = 2.0
 
 _NOT_RUNNING = "the sandbox is not running: it was not entered, or it was left"
 
-_DOCKER = "install Docker Desktop (https://docs.docker.com/desktop/), then `pip install 'callgate[docker]'` and "
 _WAYS = {
-    "darwin": f"Either {_DOCKER}`callgate image build`; or `npm install -g @anthropic-ai/sandbox-runtime` and "
+    "darwin": "Either install Docker Desktop (https://docs.docker.com/desktop/), then `pip install 'callgate[docker]'` "
+    "and `callgate image build`; or `npm install -g @anthropic-ai/sandbox-runtime` and "
     "`brew install ripgrep`",
-    "win32": f"To have one, {_DOCKER}`callgate image build`; or run callgate in WSL 2, which is Linux",
+    "win32": "To have one, run callgate in WSL 2 (`wsl --install`), which is Linux: it has the jail, and the engine of "
+    "Docker Desktop (https://docs.docker.com/desktop/features/wsl/)",
 }
 """How to have a sandbox where there is no jail."""
 
