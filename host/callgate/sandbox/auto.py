@@ -34,8 +34,8 @@ _WAYS = {
     "darwin": "Either install Docker Desktop (https://docs.docker.com/desktop/), then `pip install 'callgate[docker]'` "
     "and `callgate image build`; or `npm install -g @anthropic-ai/sandbox-runtime` and "
     "`brew install ripgrep`",
-    "win32": "To have one, run callgate in WSL 2 (`wsl --install`), which is Linux: it has the jail, and the engine of "
-    "Docker Desktop (https://docs.docker.com/desktop/features/wsl/)",
+    "win32": "To have one, run callgate in WSL 2 (`wsl --install`), which is Linux and has all sandboxes, also with "
+    "the engine of Docker Desktop (https://docs.docker.com/desktop/features/wsl/)",
 }
 """How to have a sandbox where there is no jail."""
 
