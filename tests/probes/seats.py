@@ -104,33 +104,20 @@ class Forks(Seats):
         return len(os.listdir("/proc/self/fd")), len(descendants(os.getpid()))
 
 
-class Children(Seats):
+class Children(Forks):
     """srt's: each below processes of its own."""
-
-    def pid_of(self, guest: Any) -> int:
-        pid: int = guest.pid
-        return pid
 
     def keeper(self) -> int:
         pid: int = self.idle_guest(-1).pid
         return processes()[pid]
 
     def kill_keepers(self) -> None:
-        for guest in self.backend._guests:
+        for pid in self.backend.guests:
             with contextlib.suppress(ProcessLookupError, KeyError):
-                os.kill(processes()[guest.pid], signal.SIGKILL)
+                os.kill(processes()[pid], signal.SIGKILL)
 
     def guests(self) -> set[int]:
-        return {guest.pid for guest in self.backend._guests if guest.alive}
-
-    def everything(self) -> set[int]:
-        return descendants(os.getpid())
-
-    def of_host(self, pid: int) -> set[int]:
-        return descendants(pid)
-
-    def left(self) -> tuple[int, ...]:
-        return len(os.listdir("/proc/self/fd")), len(descendants(os.getpid()))
+        return set(self.backend.guests)
 
 
 class Containers(Seats):
