@@ -145,14 +145,15 @@ class SrtBackend:
             scratch = _scratch(undo, self.name)
             folder = os.path.join(scratch.name, "own")
             os.mkdir(folder)
+            os.chmod(folder, 0o700)  # whatever the umask
             incoming, outgoing, output = paths = [os.path.join(folder, name) for name in ("in", "out", "err")]
             for path in paths:
                 os.mkfifo(path)
             settings = os.path.join(scratch.name, "settings.json")
             with open(settings, "w") as file:  # noqa: ASYNC230 (a short file)
                 json.dump(settings_of(folder, srt, self._packages), file)
-            for path in (folder, settings, *paths):
-                os.chmod(path, 0o700)  # whatever the umask
+            for path in (settings, *paths):
+                os.chmod(path, 0o600)
             told = {
                 "pipes": paths, "folder": folder, "packages": self._packages, "preimport": self._preimport,
                 "confine": confine, "allowance": asdict(allowance),
