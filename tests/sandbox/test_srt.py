@@ -108,7 +108,9 @@ async def test_nothing_is_left_of_a_guest(srt: str) -> None:
     assert folders() == []
     await until(lambda: set(descendants()) <= before)
     left = set(os.listdir(tempfile.gettempdir())) - there
-    assert {each for each in left if each.startswith(("srt-", "claude"))} == set(), "srt's own sockets"
+    assert {each for each in left if each.startswith(("srt-mux-", "claude-http-", "claude-socks-"))} == set(), (
+        "srt's own sockets"
+    )
 
 
 async def test_an_opening_that_is_cancelled_leaves_nothing(srt: str) -> None:
