@@ -1,12 +1,13 @@
 """One child process for each guest, started by any command: what a sandbox of your own, made of a command, begins with.
 
-Confines nothing by itself. Memory and processor time of a child are limited, nothing else is.
+Confines nothing by itself. The processor time of a child is limited, and its memory, but for macOS; nothing else is.
 """
 
 from __future__ import annotations
 
 import contextlib
 import copy
+import glob
 import logging
 import math
 import os
@@ -82,10 +83,13 @@ async def remove_scratch(scratch: tempfile.TemporaryDirectory[str]) -> None:
 
 def remove_abandoned(name: str) -> None:
     """Remove this user's folders of guests whose host has been killed."""
-    for folder in Path(tempfile.gettempdir()).glob(f"callgate-{name}-*-*"):
-        host = folder.name.split("-")[2]
+    prefix = f"callgate-{name}-"
+    for folder in Path(tempfile.gettempdir()).glob(f"{glob.escape(prefix)}*-*"):
+        host, _, rest = folder.name.removeprefix(prefix).partition("-")
+        if not host.isdecimal() or "-" in rest:  # another sandbox's, whose name begins like this one's
+            continue
         with contextlib.suppress(OSError):
-            if host.isdecimal() and folder.lstat().st_uid == os.geteuid() and not _is_there(int(host)):
+            if folder.lstat().st_uid == os.geteuid() and not _is_there(int(host)):
                 remove(str(folder))
 
 
@@ -112,8 +116,16 @@ class Child:
         self.pid = process.pid
         self.exit: GuestExit | None = None
 
+    def lives(self) -> bool:
+        """Ask the kernel. Never waits. On Linux a process that has ended keeps its number, so that `kill` still reaches
+        what it has started; elsewhere it is as after `has_ended`."""
+        if sys.platform == "linux" and self.exit is None:
+            with contextlib.suppress(ChildProcessError):  # this process ignores SIGCHLD
+                return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+        return not self.has_ended()
+
     def has_ended(self) -> bool:
-        """Ask the kernel. Never waits."""
+        """Ask the kernel, which forgets a process that has ended. Never waits."""
         if self.exit is None:
             try:
                 # `Popen.poll` would throw away what the kernel says of its usage
@@ -137,7 +149,7 @@ class Child:
         return self.exit is not None
 
     def kill(self) -> None:
-        """Kill it with all of its process group."""
+        """Kill it with all of its process group, unless it has ended and `has_ended` was asked."""
         if self.exit is None:  # afterwards the number may belong to another process
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, 9)
@@ -195,7 +207,7 @@ class ChildGuest(ProcessGuest):
 
     @property
     def alive(self) -> bool:
-        return super().alive if self._pidfd >= 0 else self._exit is None and not self._child.has_ended()
+        return super().alive if self._pidfd >= 0 else self._exit is None and self._child.lives()
 
     def kill(self) -> None:
         super().kill()
@@ -262,7 +274,8 @@ class ProcessBackend:
         def limit() -> None:
             cpu = math.ceil(allowance.cpu_seconds)
             resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))
-            resource.setrlimit(resource.RLIMIT_AS, (allowance.memory_bytes + (64 << 20),) * 2)
+            if sys.platform != "darwin":  # which refuses it: https://github.com/python/cpython/issues/78783
+                resource.setrlimit(resource.RLIMIT_AS, (allowance.memory_bytes + (64 << 20),) * 2)
             resource.setrlimit(resource.RLIMIT_FSIZE, (allowance.max_file_bytes,) * 2)
 
         command = self.command("import runpy; runpy.run_module('callgate_guest', run_name='__main__')")
