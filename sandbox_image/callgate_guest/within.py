@@ -23,6 +23,9 @@ from .launching import ENVIRONMENT
 from .session import Session, take_the_wire
 from .wire import OUT_OF_MEMORY
 
+_DESCRIPTORS = 1 << 16
+"""More than this process has: the lowest free number is always taken. SC_OPEN_MAX may be 2**63 - 1 or -1 on macOS."""
+
 
 def main() -> NoReturn:
     """Entry point. The last argument is JSON:
@@ -86,7 +89,8 @@ def _confined(settings: dict[str, Any], fds: list[int]) -> Any:
 
 
 def _limited(settings: dict[str, Any], fds: list[int]) -> Any:
-    """Serves with rlimits alone: the other sandbox confines. On macOS, the guest can start no process."""
+    """Serves with rlimits alone: the other sandbox confines. On macOS, the guest can start no process, and its memory
+    has no limit."""
     folder = settings["folder"]
     os.environ.clear()
     os.environ.update(ENVIRONMENT | {"HOME": folder, "TMPDIR": folder, "MPLCONFIGDIR": folder})
@@ -96,14 +100,14 @@ def _limited(settings: dict[str, Any], fds: list[int]) -> Any:
     for name in settings["preimport"]:
         importlib.import_module(name)
     linux = sys.platform == "linux"
-    base = address_space(os.open("/proc", os.O_RDONLY)) if linux else 0
+    base = address_space(os.open("/proc", os.O_RDONLY)) if linux else None
 
     def serve(_: int) -> None:
         status = 1
         try:
             for number, fd in enumerate(fds):
                 os.dup2(fd, number)
-            os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+            os.closerange(3, _DESCRIPTORS)
             os.chdir(folder)
             os.umask(0o077)
             apply(settings["allowance"], base_bytes=base, processes=None if linux else 1)

@@ -45,8 +45,9 @@ DOCKER_LEAKS = (
 
 SRT_LEAKS = (
     "srt alone, without Landlock and seccomp inside, as on macOS: processes of its own, the system's shared libraries, "
-    "the packages beside Python's library, and on Linux /proc, /sys and a tmpfs that nothing bounds",
-    "on macOS, memory_bytes is not enforced by the kernel, and a process that hides its memory is not seen",
+    "the packages beside Python's library, memory and queues that all guests of this user share (System V, POSIX), "
+    "and on Linux /proc, /sys and a tmpfs that nothing bounds",
+    "on macOS, nothing limits the memory of a program: macOS refuses the limit that memory_bytes is elsewhere",
 )
 """What a program under srt can learn, or lacks, besides what tier 2 of the jail leaves."""
 

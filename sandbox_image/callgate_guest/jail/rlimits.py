@@ -39,20 +39,19 @@ def apply_to_all() -> None:
             _lower(which, value, value)
 
 
-def apply(allowance: Allowance, *, base_bytes: int, processes: int | None) -> None:
+def apply(allowance: Allowance, *, base_bytes: int | None, processes: int | None) -> None:
     """Set a guest's own limits, soft and hard, for good.
 
     Args:
         allowance: what the host grants.
-        base_bytes: address space of the interpreter before the program; the program's own comes on top.
+        base_bytes: address space of the interpreter before the program; the program's own comes on top. ``None`` leaves
+        memory without a limit: macOS refuses one (https://github.com/python/cpython/issues/78783).
         processes: RLIMIT_NPROC, which counts all that this user runs in its user namespace; ``None`` leaves it.
     """
     cpu = math.ceil(allowance["cpu_seconds"])
-    wanted = {
-        resource.RLIMIT_AS: base_bytes + allowance["memory_bytes"],
-        resource.RLIMIT_FSIZE: allowance["max_file_bytes"],
-        resource.RLIMIT_NOFILE: 256,
-    }
+    wanted = {resource.RLIMIT_FSIZE: allowance["max_file_bytes"], resource.RLIMIT_NOFILE: 256}
+    if base_bytes is not None:
+        wanted[resource.RLIMIT_AS] = base_bytes + allowance["memory_bytes"]
     if processes is not None:
         wanted[resource.RLIMIT_NPROC] = processes
     for which, value in wanted.items():
