@@ -281,7 +281,7 @@ async def sandboxes(_: Path) -> None:
         assert f"killed by {name}:" in explain_death(GuestExit(status, None), Limits()).message
     reasons = {"jail": "needs Linux"}
     if SYSTEM == "win32":
-        reasons |= {"docker": "WSL 2", "unsafe": "WSL 2", "auto": "docker: .*WSL 2"}
+        reasons |= {"docker": "WSL 2", "srt": "WSL 2", "unsafe": "WSL 2", "auto": "docker: .*WSL 2"}
     for name, reason in reasons.items():
         with pytest.raises(SandboxUnavailable, match=reason):
             await Runtime(sandbox=name).__aenter__()

@@ -106,6 +106,10 @@ class SrtBackend:
         return [guest.pid for guest in self._guests if guest.alive]
 
     async def __aenter__(self) -> SrtBackend:
+        if sys.platform == "win32":
+            raise SandboxUnavailable(
+                "sandbox='srt' needs Linux or macOS: run callgate in WSL 2, where the jail works, too"
+            )
         if lacking := missing():
             ways = "; ".join(f"{name} ({INSTALL[name]})" for name in lacking)
             raise SandboxUnavailable(f"sandbox 'srt' needs commands that are not here: {ways}")
