@@ -134,4 +134,5 @@ SRT_ALONE = Kind(
 ALL = (TIER_1, TIER_2, DOCKER, TENANT, SRT, SRT_ALONE)
 CHOSEN = os.environ.get("CALLGATE_PROBES", "tier1,tier2,docker,tenant,srt").split(",")
 """``CALLGATE_PROBES="srt alone"`` chooses others: srt alone is not held to the probes, they measure it."""
+assert {*CHOSEN} <= {each.id for each in ALL}, f"CALLGATE_PROBES names kinds that do not exist: {CHOSEN}"
 KINDS: Mapping[str, Kind] = {each.id: each for each in ALL if each.id in CHOSEN}

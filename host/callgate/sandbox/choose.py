@@ -38,7 +38,7 @@ def make_backend(
         image: only for docker: the image that containers are made of.
         docker_host: only for docker: where the engine listens.
         docker_runtime: only for docker: the engine's name of what starts containers, e.g. ``runsc``.
-        folders: folders that guests may read, by their names below ``/input``. ``auto`` is the jail then.
+        folders: folders that guests may read, by their names below ``/input``. On Linux, ``auto`` is the jail then.
 
     Raises:
         ConfigurationError: there is no sandbox of that name, or it does not have an option that was given.
