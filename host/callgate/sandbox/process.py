@@ -264,8 +264,9 @@ class ProcessBackend:
 
     async def __aexit__(self, *_: object) -> None:
         with anyio.CancelScope(shield=True):
-            for guest in self._guests:
-                await guest.aclose()
+            async with contextlib.AsyncExitStack() as closing:  # all of them, even if one cannot be closed
+                for guest in self._guests:
+                    closing.push_async_callback(guest.aclose)
 
     async def open(self, allowance: Allowance) -> ChildGuest:
         """See `Backend`."""
