@@ -33,7 +33,7 @@ __all__ = [
     "started",
 ]  # fmt: skip
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger("callgate")
 
 _GONE_SECONDS = 10.0
 _LOOK_SECONDS = 0.004
@@ -78,7 +78,7 @@ async def remove_scratch(scratch: tempfile.TemporaryDirectory[str]) -> None:
         if await anyio.to_thread.run_sync(remove, scratch.name):
             scratch.cleanup()
         else:
-            _log.warning("the folder %s of a guest could not be removed: the next start tries again", scratch.name)
+            logger.warning("the folder %s of a guest could not be removed: the next start tries again", scratch.name)
 
 
 def remove_abandoned(name: str) -> None:
