@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Self
 
@@ -29,8 +29,8 @@ from .backend import Allowance, GuestExit, Usage, guest_command, inherited_envir
 from .pipes import Pipes, ProcessGuest, make_pipes
 
 __all__ = [
-    "Child", "ChildGuest", "ProcessBackend", "remove", "remove_abandoned", "remove_scratch", "scratch_folder",
-    "started",
+    "Child", "ChildGuest", "ProcessBackend", "close_all", "remove", "remove_abandoned", "remove_scratch",
+    "scratch_folder", "started",
 ]  # fmt: skip
 
 logger = logging.getLogger("callgate")
@@ -235,6 +235,14 @@ class ChildGuest(ProcessGuest):
         return exit
 
 
+async def close_all(guests: Iterable[ChildGuest]) -> None:
+    """Close guests: all of them, even if one cannot be closed. Shielded from cancellation."""
+    with anyio.CancelScope(shield=True):
+        async with contextlib.AsyncExitStack() as closing:
+            for guest in guests:
+                closing.push_async_callback(guest.aclose)
+
+
 class ProcessBackend:
     """Child processes, which read the wire on their stdin. Override `name`, `description` and `command`."""
 
@@ -263,10 +271,7 @@ class ProcessBackend:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        with anyio.CancelScope(shield=True):
-            async with contextlib.AsyncExitStack() as closing:  # all of them, even if one cannot be closed
-                for guest in self._guests:
-                    closing.push_async_callback(guest.aclose)
+        await close_all(self._guests)
 
     async def open(self, allowance: Allowance) -> ChildGuest:
         """See `Backend`."""

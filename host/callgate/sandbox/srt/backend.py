@@ -32,7 +32,7 @@ from callgate.errors import SandboxCrashed, SandboxUnavailable
 from callgate.sandbox.backend import Allowance, guest_command, hash_seed, python_here
 from callgate.sandbox.packages import checked
 from callgate.sandbox.pipes import FILES_HINT, open_pipes
-from callgate.sandbox.process import Child, remove_abandoned, remove_scratch, scratch_folder, started
+from callgate.sandbox.process import Child, close_all, remove_abandoned, remove_scratch, scratch_folder, started
 from callgate.sandbox.self_test import SELF_TEST_ALLOWANCE, check_from_outside, prove
 
 from .guest import SrtGuest, Words, number_here
@@ -122,10 +122,7 @@ class SrtBackend:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        with anyio.CancelScope(shield=True):
-            async with contextlib.AsyncExitStack() as closing:  # all of them, even if one cannot be closed
-                for guest in self._guests:
-                    closing.push_async_callback(guest.aclose)
+        await close_all(self._guests)
 
     async def open(self, allowance: Allowance) -> SrtGuest:
         """See `Backend`."""
